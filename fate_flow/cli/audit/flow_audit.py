@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import click
 
-from fate_flow.cli.audit.options import reconcile_options, search_options, show_options, verify_options
+from fate_flow.cli.audit.options import (
+    check_asked,
+    follow_options,
+    prove_options,
+    reconcile_options,
+    search_options,
+    show_options,
+    verify_options,
+)
+from fate_flow.cli.audit.proof_file import write_proof
 from fate_flow.cli.audit.record_entries import print_entries
-from fate_flow.cli.connection.client import CallFailed, Client, data_of
+from fate_flow.cli.audit.record_following import print_followed
+from fate_flow.cli.connection.client import CallFailed, Client, NoAnswer, data_of
+from fate_flow.cli.console.display import tell
+from fate_flow.cli.console.reply import ServerReply
 from fate_flow.cli.input.options import with_client
-from fate_flow.core.record.shown import ShownEntry, read_shown
+from fate_flow.core.record.shown import Followed, Position, ShownEntry, read_followed, read_shown
 
 T = TypeVar("T")
+
+_AGAIN_SECONDS = 2.0         # after a request that no server could answer
 
 
 @click.group()
@@ -55,6 +70,45 @@ def search(client: Client, party: str, form: str, **wanted: str | int) -> None:
     """
     given = {key: value for key, value in {**wanted, "party_id": party}.items() if value}
     print_entries(_found(client, given), "", form)
+
+
+@audit.command()
+@follow_options
+@with_client
+def follow(client: Client, form: str) -> None:
+    """Print new entries as they get their places in logs, until Ctrl-C. If the server is stopped and started again, no
+    entry is left out.
+
+    Example: flow audit follow --as lines | jq .entry
+    """
+
+    def look(position: Position | None) -> Followed:
+        body = {} if position is None else {"position": {log: list(place) for log, place in position.items()}}
+        ask = client.post if position is None else _Patient(client).post     # what never worked is an error
+        return _read_whole(client, data_of(ask("record/follow", body)), read_followed)
+
+    print_followed(look, form, client.pause)
+
+
+@audit.command()
+@prove_options
+@with_client
+def prove(client: Client, job_id: str | None, party: str | None, output: Path, closed: bool) -> None:
+    """Write entries with their proofs into a file, which a third person checks by `fate_flow verify`.
+
+    Entries are proved up to the newest signed head of their log: the server signs every minute, and sooner after a job.
+    The file has the texts of changes and acts, which may name tables and people; with --closed, and for another party,
+    it has only the commitments to them.
+
+    Example: flow audit prove -j 202611262213200000001 -o job.proof
+    """
+    check_asked(job_id, party)
+    body = {"job_id": job_id} if job_id else {"party_id": party}
+    data = data_of(client.post("record/prove", {**body, "closed": closed}))
+    text, left, never = _read_whole(
+        client, data, lambda one: (str(one["file"]), int(one["left"]), int(one["never"]))
+    )
+    write_proof(output, text, left, never)
 
 
 @audit.command()
@@ -105,6 +159,36 @@ def _found(client: Client, wanted: Mapping[str, Any]) -> Iterator[ShownEntry]:
         data = data_of(client.post("record/search", {**wanted, "after": after}))
         yield from _read(client, data, "entries", read_shown)
         after = data.get("after")
+
+
+class _Patient:
+    """Asks again while no server answers, or while the server cannot."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def post(self, path: str, body: Any) -> ServerReply:
+        said = ""
+        while True:
+            try:
+                found = self._client.post(path, body)
+                if found.status < 500:
+                    return found
+                why = found.message
+            except NoAnswer as error:
+                why = error.message
+            if why != said:
+                tell(f"{why}; asking again")
+                said = why
+            self._client.pause(_AGAIN_SECONDS)
+
+
+def _read_whole(client: Client, data: Mapping[str, Any], read: Callable[[Mapping[str, Any]], T]) -> T:
+    """Return what the answer says. Raise CallFailed if it does not have that form."""
+    try:
+        return read(data)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CallFailed(f"{client.url} answers in a form that this release of flow does not know: {error}") from error
 
 
 def _read(client: Client, data: Mapping[str, Any], key: str, read: Callable[[Mapping[str, Any]], T]) -> Iterable[T]:

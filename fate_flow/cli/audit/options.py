@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
 
-from fate_flow.cli.audit.record_entries import FORMS, LISTS
+from fate_flow.cli.audit.record_entries import FOLLOWED, FORMS, LISTS
 
 Command = Callable[..., Any]
 _FORM = "What to print."
@@ -23,6 +24,12 @@ def _milliseconds(_: click.Context, option: click.Parameter, text: str | None) -
     except ValueError:
         raise click.BadParameter(f"{text!r} is no time such as 2026-11-27", param=option) from None
     return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def check_asked(job_id: str | None, party: str | None) -> None:
+    """Raise UsageError unless `audit prove` is asked for one of a job and a party."""
+    if (job_id is None) == (party is None):
+        raise click.UsageError("one of --job-id and --party is needed")
 
 
 def _all_of(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -55,6 +62,15 @@ search_options = _all_of(
     ),
     click.option("--as", "form", type=click.Choice(LISTS), default="table", show_default=True, help=_FORM),
 )  # fmt: skip
+follow_options = _all_of(
+    click.option("--as", "form", type=click.Choice(FOLLOWED), default="table", show_default=True, help=_FORM),
+)
+prove_options = _all_of(
+    click.option("-j", "--job-id", metavar="JOB", help="The entries about this job."),
+    click.option("-p", "--party", metavar="PARTY", help="The whole log with this party, for `audit reconcile` there."),
+    click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The file to write."),
+    click.option("--closed", is_flag=True, help="Leave out the texts that entries commit to."),
+)
 verify_options = _all_of(
     click.option("--ask", is_flag=True, help="Ask the other parties, too, what they hold of the logs now."),
     click.option("--json", "is_json", is_flag=True, help="Print JSON."),

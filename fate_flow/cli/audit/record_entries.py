@@ -17,6 +17,9 @@ from fate_flow.core.record.shown import ShownEntry
 LISTS = ("table", "json", "lines")
 """The forms of any entries. `lines`: each is one line of JSON, for programs that collect logs."""
 
+FOLLOWED = ("table", "lines")
+"""The forms of entries that are printed one by one."""
+
 FORMS = (*LISTS, "mermaid", "svg", "fate-logs")
 """The forms of what is recorded about a job."""
 

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from fate_flow.cli.audit.options import search_options, show_options, verify_options
+from fate_flow.cli.audit.options import (
+    check_asked,
+    follow_options,
+    prove_options,
+    search_options,
+    show_options,
+    verify_options,
+)
+from fate_flow.cli.audit.proof_file import write_proof
 from fate_flow.cli.audit.record_entries import print_entries
+from fate_flow.cli.audit.record_following import print_followed
 from fate_flow.cli.audit.record_reports import TROUBLE, print_reports
 from fate_flow.cli.console.display import tell
 from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.cli.server.home_context import home_context
 from fate_flow.core.access.key_list import KeyState
-from fate_flow.core.model.errors import BadRequest, Conflict, FlowError, JobNotFound
+from fate_flow.core.model.errors import Conflict, FlowError, JobNotFound
 from fate_flow.core.model.grammar import check_job_id, check_party_id
-from fate_flow.core.record.bundle import ProvedEntry, bundle_text
-from fate_flow.core.record.entry import log_with
-from fate_flow.core.record.log import StoredEntry
-from fate_flow.core.record.shown import ShownEntry
-from fate_flow.core.text.phrases import counted
+from fate_flow.core.record.shown import Followed, Position, ShownEntry
 from fate_flow.peers.key_changes import RecordKey, witness_key
 from fate_flow.server.periodic.record_sealer import keys_of_record, log_signer
 from fate_flow.server.reach import held_elsewhere
@@ -32,16 +35,14 @@ from fate_flow.services.context.ports import Context
 from fate_flow.services.record.anchoring import verify_all
 from fate_flow.services.record.asking import HeldNow
 from fate_flow.services.record.checkpoints import Damaged, LogSigner, hash_again, origin_of, sign_heads
-from fate_flow.services.record.proving import prove as proofs_of
-from fate_flow.services.record.proving import without_proof
-from fate_flow.services.record.reading import Page, Wanted, entries_of_job, sealed_in
+from fate_flow.services.record.following import followed, newest_position
+from fate_flow.services.record.proving import ProofFile, file_of_job, file_of_party
+from fate_flow.services.record.reading import Page, Wanted, entries_of_job
 from fate_flow.services.record.reading import search as search_page
 from fate_flow.services.witnesses.witnessing import Witness
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
 from fate_flow.store.contract.transaction import Transaction
-
-_LOOK_SECONDS = 0.5
 
 
 @click.group()
@@ -94,20 +95,20 @@ def search(
 
 @audit.command()
 @conf_option
-def follow(conf: Path) -> None:
-    """Print new entries as they are written, as JSON lines, until Ctrl-C.
+@follow_options
+def follow(conf: Path, form: str) -> None:
+    """Print new entries as they get their places in logs, until Ctrl-C. Those of a server that stands still have none.
 
-    Example: fate_flow audit follow | jq .entry
+    Example: fate_flow audit follow --as lines | jq .entry
     """
     with record_of_home(conf) as (context, _):
-        newest = max((page.last for page in _pages(context, Wanted())), default=0)
-        tell("following the record; Ctrl-C ends")
-        while True:
-            for page in _pages(context, Wanted(), newest):
-                newest = page.last
-                for one in page.entries:
-                    click.echo(json.dumps(one.as_document(), ensure_ascii=False))
-            time.sleep(_LOOK_SECONDS)
+
+        def look(position: Position | None) -> Followed:
+            if position is None:
+                return Followed((), context.read(newest_position))
+            return context.read(lambda tx: followed(tx, position))
+
+        print_followed(look, form, time.sleep)
 
 
 @audit.command()
@@ -155,10 +156,7 @@ def keys(conf: Path) -> None:
 
 @audit.command()
 @conf_option
-@click.option("-j", "--job-id", metavar="JOB", help="The entries about this job.")
-@click.option("-p", "--party", metavar="PARTY", help="The whole log with this party, for `audit reconcile` there.")
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The file to write.")
-@click.option("--closed", is_flag=True, help="Leave out the texts that entries commit to.")
+@prove_options
 def prove(conf: Path, job_id: str | None, party: str | None, output: Path, closed: bool) -> None:
     """Write entries with their proofs into a file, which a third person checks by `fate_flow verify`.
 
@@ -168,53 +166,26 @@ def prove(conf: Path, job_id: str | None, party: str | None, output: Path, close
 
     Example: fate_flow audit prove -j 202611262213200000001 -o job.proof
     """
-    if (job_id is None) == (party is None):
-        raise click.UsageError("one of --job-id and --party is needed")
+    check_asked(job_id, party)
     with record_of_home(conf) as (context, settings):
         signer = _signer(context, settings)
 
         is_alone = context.read(lambda tx: _is_alone(context, tx))
         hashed = (hash_again(context, context.clock, lambda: True) or {}) if is_alone else {}
 
-        def act(tx: Transaction) -> str:
+        def act(tx: Transaction) -> ProofFile:
             if is_alone:
                 sign_heads(tx, signer, context.clock(), context.fresh_salt, hashed)
-            entries = _with_party(tx, check_party_id(party)) if party else tx.record_of_job(check_job_id(job_id))
-            if not entries:
-                raise JobNotFound(f"nothing is recorded about {f'party {party}' if party else f'job {job_id}'}")
-            is_closed = closed or bool(party)
-            proved = [_closed(one) if is_closed else one for one in proofs_of(tx, entries)]
-            not_yet, never = without_proof(tx, entries)
-            if not_yet:
-                left = counted(not_yet, "entry is", "entries are")
-                tell(f"{left} not signed yet, and not in the file: the server signs within a minute")
-            if never:
-                left = counted(never, "entry", "entries")
-                tell(f"{left} of an earlier epoch cannot be proved: that log began anew before they were signed")
-            return bundle_text(proved)
+            return file_of_party(tx, check_party_id(party)) if party else file_of_job(tx, check_job_id(job_id), closed)
 
-        text = context.write(act)
-        try:
-            output.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise BadRequest(f"--output: {output} cannot be written: {error.strerror}") from error
-    tell(f"written: {output}")
+        found = context.write(act)
+        write_proof(output, found.text, found.left, found.never)
 
 
 def _is_alone(context: Context, tx: Transaction) -> bool:
     """Return whether no other party may hold a later state of a log, so that nobody has to be asked before signing."""
     reached = {*context.routes, *(one.party_id for one in tx.joined_parties())}
     return not any(one.state is KeyState.JOINED and one.party_id in reached for one in tx.all_party_keys())
-
-
-def _with_party(tx: Transaction, party_id: str) -> tuple[StoredEntry, ...]:
-    """Return the log with a party, all its epochs, the oldest first."""
-    log = log_with(party_id)
-    return tuple(one for epoch in tx.record_epochs(log) for one in sealed_in(tx, log, epoch))
-
-
-def _closed(one: ProvedEntry) -> ProvedEntry:
-    return replace(one, salt="", text="")
 
 
 @contextmanager

@@ -50,6 +50,47 @@ class ShownEntry:
         }  # fmt: skip
 
 
+Position = Mapping[str, tuple[int, int]]
+"""How far somebody has read, by log: the epoch and the index of the next entry. A log that is not named is read from
+its beginning."""
+
+
+@dataclass(frozen=True)
+class Followed:
+    """Entries that were sealed after a position, those of each log in its order. `position`: where to go on;
+    `has_more`: at once, since there are more entries than these."""
+
+    entries: tuple[ShownEntry, ...]
+    position: Position
+    has_more: bool = False
+
+    def as_document(self) -> dict[str, Any]:
+        """Return its form in JSON."""
+        position = {log: list(place) for log, place in self.position.items()}
+        return {
+            "entries": [one.as_document() for one in self.entries], "position": position, "has_more": self.has_more,
+        }  # fmt: skip
+
+
+def read_followed(document: Mapping[str, Any]) -> Followed:
+    """Return the page in an answer of a server. Raises KeyError, TypeError or ValueError for another document."""
+    entries = tuple(read_shown(one) for one in document["entries"])
+    return Followed(entries, read_position(document["position"]), document["has_more"] is True)
+
+
+def read_position(document: object) -> Position:
+    """Return the position in a document. Raises ValueError, with its key, for another document."""
+    if not isinstance(document, Mapping):
+        raise ValueError("is not an object with logs as keys")
+    return {str(log): _place(str(log), place) for log, place in document.items()}
+
+
+def _place(log: str, place: object) -> tuple[int, int]:
+    if isinstance(place, list) and len(place) == 2 and all(type(one) is int and 0 <= one < 2**53 for one in place):
+        return place[0], place[1]
+    raise ValueError(f"{log}: is not a list of an epoch and an index")
+
+
 def shown_entry(one: StoredEntry, person: str = "") -> ShownEntry:
     content = one.content.decode("utf-8", "replace")
     return ShownEntry(one.log, one.epoch, one.index, content, _said(one.content), person, one.text)

@@ -1,17 +1,26 @@
-"""Proofs of stored entries, up to the newest checkpoint of their log."""
+"""Proofs of stored entries, up to the newest checkpoint of their log, and the files that carry them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 
-from fate_flow.core.record.bundle import ProvedEntry
+from fate_flow.core.model.errors import JobNotFound, TooLarge
+from fate_flow.core.record.bundle import ProvedEntry, bundle_text
+from fate_flow.core.record.entry import log_with
 from fate_flow.core.record.log import Head, StoredEntry
 from fate_flow.core.record.note import Note, read_note
 from fate_flow.core.record.proof import EntryProof
 from fate_flow.core.record.tree import Subtree, hash_by, inclusion_proof
 from fate_flow.services.record.checkpoints import sealed_hashes
+from fate_flow.services.record.reading import sealed_in
 from fate_flow.store.contract.transaction import Transaction
+
+MOST_PROVED = 10_000
+"""Entries that a request proves: each takes some kilobytes in the file."""
+MOST_HASHED = 200_000
+"""Entries of logs that a request reads the hashes of: it holds a thread of the server meanwhile."""
 
 
 def without_proof(tx: Transaction, entries: Iterable[StoredEntry]) -> tuple[int, int]:
@@ -49,3 +58,55 @@ def prove(tx: Transaction, entries: Iterable[StoredEntry]) -> Iterator[ProvedEnt
         size, note, hash_of = found
         yield ProvedEntry(one.content, EntryProof(one.index, inclusion_proof(one.index, size, hash_of), note),
                           one.salt if one.text else "", one.text)
+
+
+@dataclass(frozen=True)
+class ProofFile:
+    """The text of a file for a third person. Not in it are `left` entries that will be signed, and `never` of earlier
+    epochs, in which nothing is signed any more."""
+
+    text: str
+    left: int
+    never: int
+
+
+def file_of_job(tx: Transaction, job_id: str, is_closed: bool) -> ProofFile:
+    """Return the file with the entries about a job. `is_closed`: without the texts that entries commit to. Raises
+    JobNotFound."""
+    return _file(tx, tx.record_of_job(job_id), f"job {job_id}", is_closed)
+
+
+def file_of_party(tx: Transaction, party_id: str) -> ProofFile:
+    """Return the file with the log with another party, all its epochs, the oldest first, without the texts. Raises
+    JobNotFound."""
+    log = log_with(party_id)
+    entries = [one for epoch in tx.record_epochs(log) for one in sealed_in(tx, log, epoch)]
+    return _file(tx, entries, f"party {party_id}", True)
+
+
+def for_request(tx: Transaction, job_id: str, party_id: str, is_closed: bool) -> ProofFile:
+    """Return the file about a job, or else with a party, unless that takes too long for a request. Raises TooLarge,
+    JobNotFound."""
+    entries = tx.record_of_job(job_id) if job_id else ()
+    logs = {one.log for one in entries} if job_id else {log_with(party_id)}
+    hashed = sum(_size(tx, log) for log in logs)
+    count = len(entries) if job_id else hashed
+    if count > MOST_PROVED or hashed > MOST_HASHED:
+        raise TooLarge(
+            f"the file would have {count} entries, of logs with {hashed}, and a request proves at most {MOST_PROVED} "
+            f"of at most {MOST_HASHED}: use fate_flow audit prove on the machine of the server"
+        )
+    return file_of_job(tx, job_id, is_closed) if job_id else file_of_party(tx, party_id)
+
+
+def _file(tx: Transaction, entries: Sequence[StoredEntry], about: str, is_closed: bool) -> ProofFile:
+    if not entries:
+        raise JobNotFound(f"nothing is recorded about {about}: is record.switch true, and the id right?")
+    proved = [replace(one, salt="", text="") if is_closed else one for one in prove(tx, entries)]
+    return ProofFile(bundle_text(proved), *without_proof(tx, entries))
+
+
+def _size(tx: Transaction, log: str) -> int:
+    """Return how many entries a log has, all its epochs; the hashes of all these are read to prove one."""
+    ends = [tx.newest_checkpoint(log, epoch) for epoch in tx.record_epochs(log)]
+    return max(tx.record_head(log).size, sum(one.size for one in ends if one))

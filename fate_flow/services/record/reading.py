@@ -54,7 +54,7 @@ class Page:
 
 def entries_of_job(tx: Transaction, job_id: str) -> tuple[ShownEntry, ...]:
     """Return the entries about a job, in the order of writing."""
-    return tuple(_shown(tx, tx.record_of_job(job_id)))
+    return tuple(shown(tx, tx.record_of_job(job_id)))
 
 
 def sealed_in(tx: Transaction, log: str, epoch: int) -> Iterator[StoredEntry]:
@@ -68,12 +68,13 @@ def sealed_in(tx: Transaction, log: str, epoch: int) -> Iterator[StoredEntry]:
 def search(tx: Transaction, wanted: Wanted, after: int = 0, most: int = PAGE) -> Page:
     """Look at the next entries, in the order of writing, at most at so many of them."""
     found = tx.record_after(after, most)
-    entries = tuple(one for one in _shown(tx, found) if wanted.has(one))
+    entries = tuple(one for one in shown(tx, found) if wanted.has(one))
     last = found[-1].id if found else after
     return Page(entries, last if len(found) == most else None, last)
 
 
-def _shown(tx: Transaction, entries: Iterable[StoredEntry]) -> Iterable[ShownEntry]:
+def shown(tx: Transaction, entries: Iterable[StoredEntry]) -> Iterable[ShownEntry]:
+    """Yield entries as people see them, with the names of who is meant."""
     names: dict[str, str] = {}
     for one in entries:
         found = shown_entry(one)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,14 +12,17 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fate_flow.cli.audit.record_reports import ACCUSED, BROKEN, NOT_ANCHORED
-from fate_flow.cli.connection.client import Client
+from fate_flow.cli.connection.client import Client, NoAnswer
 from fate_flow.cli.connection.settings_file import Address
 from fate_flow.cli.console.reply import ServerReply
 from fate_flow.cli.flow.main import flow as flow_command
 from fate_flow.core.model.job import UNREACHABLE, Answer
 from fate_flow.core.model.spec import Party
-from tests.kit.api.client_world import World
-from tests.kit.api.recorded_world import JOB, recorded_world, their_file
+from fate_flow.core.record.bundle import read_bundle
+from fate_flow.services.record.checkpoints import sign_heads
+from tests.kit.api.client_world import START, World
+from tests.kit.api.recorded_world import JOB, record_job, recorded_world, their_file
+from tests.kit.services.records import SIGNER, salts
 
 
 @pytest.fixture
@@ -35,8 +38,14 @@ class Through(Client):
     def __init__(self, world: World) -> None:
         super().__init__(lambda: Address("http://server"))
         self._world = world
+        self.failures: list[NoAnswer | ServerReply | None] = []      # of the next requests; None: it works
 
     def post(self, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> ServerReply:
+        failure = self.failures.pop(0) if self.failures else None
+        if isinstance(failure, NoAnswer):
+            raise failure
+        if failure is not None:
+            return failure
         answer = self._world.post(path, body, headers=dict(headers or {}))
         return ServerReply(answer.status_code, answer.json)
 
@@ -174,3 +183,106 @@ def test_an_answer_of_another_form_is_named(world: World, monkeypatch: pytest.Mo
     monkeypatch.setattr(Through, "post", lambda *_: ServerReply(200, {"retcode": 0, "data": {"entries": [{}]}}))
     found = flow(world, "show", "-j", JOB)
     assert (found.exit_code, "in a form that this release of flow does not know" in found.output) == (1, True)
+
+
+def followed(world: World, *options: str, between: Callable[[Through], None], looks: int = 3) -> tuple[str, str]:
+    """What `flow audit follow` prints until Ctrl-C; `between` happens after its first look and each one after that."""
+    client, pauses = Through(world), iter(range(looks))
+
+    def pause(_: float) -> None:
+        if next(pauses, None) is None:
+            raise KeyboardInterrupt
+        between(client)
+
+    client.pause = pause
+    found = CliRunner().invoke(flow_command, ["audit", "follow", *options], obj=client)
+    assert "Aborted" in found.stderr or next(pauses, None) is not None, found.output
+    return found.stdout, found.stderr
+
+
+def test_new_entries_are_followed_and_none_is_printed_twice(world: World) -> None:
+    out, _ = followed(world, "--as", "lines", between=lambda _: record_job(world))
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [(one["log"], one["index"]) for one in lines if one["log"] == "own"] == [("own", at) for at in range(5, 20)]
+    assert len(lines) == 21
+
+    table, _ = followed(world, between=lambda _: record_job(world), looks=1)
+    assert len(table.splitlines()) == 7
+    assert "own #20             alice: submitted" in table
+
+
+def test_following_goes_on_over_a_restart_of_the_server(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop_or_start(client: Through) -> None:
+        client.failures = [] if client.failures else [NoAnswer("no server"), NoAnswer("no server"), None]
+        record_job(world)
+
+    out, err = followed(world, "--as", "lines", between=stop_or_start, looks=4)
+    assert (len(out.splitlines()), err.count("no server; asking again")) == (28, 2)
+
+
+def test_a_long_record_is_followed_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fate_flow.services.record.following.followed.__defaults__", (2,))
+    out, _ = followed(world, "--as", "lines", between=lambda _: record_job(world), looks=1)
+    assert len(out.splitlines()) == 7
+
+
+def test_following_ends_if_the_server_refuses_it(world: World) -> None:
+    def refuse(client: Through) -> None:
+        client.failures = [ServerReply(200, {"retcode": 108, "retmsg": "the role audit is missing"})]
+
+    out, err = followed(world, between=refuse)
+    assert ("the role audit is missing" in out + err, "Aborted" in err) == (True, False)
+
+
+@pytest.mark.parametrize("position", [7, {"own": 1}, {"own": [1, -1]}, {"own": [1, "2"]}, {"own": [1, 2, 3]}])
+def test_a_position_that_is_none_is_refused(world: World, position: object) -> None:
+    answer = world.post("record/follow", {"position": position})
+    assert (answer.json["retcode"], "position: " in answer.json["retmsg"]) == (101, True)
+
+
+def test_a_job_is_proved_through_the_server(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "job.proof"
+    found = flow(world, "prove", "-j", JOB, "-o", str(file))
+    assert (found.exit_code, "7 entries are not signed yet" in found.stderr) == (0, True)
+    assert read_bundle(file.read_text(encoding="utf-8")) == ()
+
+    store = world.services.context
+    store.write(lambda tx: sign_heads(tx, SIGNER, START, salts))
+    found = flow(world, "prove", "-j", JOB, "-o", str(file))
+    proved = read_bundle(file.read_text(encoding="utf-8"))
+    assert (found.stderr, len(proved)) == (f"written: {file}\n", 7)
+    assert all(one.proof.shows(one.content) for one in proved)
+    assert any("no <table>" in one.text for one in proved)
+
+    flow(world, "prove", "-j", JOB, "--closed", "-o", str(file))
+    assert "no <table>" not in file.read_text(encoding="utf-8")
+
+
+def test_a_log_with_a_party_is_proved_through_the_server(world: World, tmp_path: Path) -> None:
+    world.services.context.write(lambda tx: sign_heads(tx, SIGNER, START, salts))
+    file = tmp_path / "for-10000.proof"
+    found = flow(world, "prove", "-p", "10000", "-o", str(file))
+    kinds = [json.loads(one.content)["kind"] for one in read_bundle(file.read_text(encoding="utf-8"))]
+    assert (found.exit_code, kinds) == (0, ["sent", "answered", "head"])
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "text"),
+    [
+        (("-j", "202311142213200000009"), 1, "nothing is recorded about job 202311142213200000009"),
+        (("-p", "10007"), 1, "nothing is recorded about party 10007"),
+        (("-p", "10000", "-j", JOB), 2, "one of --job-id and --party is needed"),
+        ((), 2, "one of --job-id and --party is needed"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_proved_is_named(
+    world: World, tmp_path: Path, options: tuple[str, ...], code: int, text: str
+) -> None:
+    found = flow(world, "prove", "-o", str(tmp_path / "file"), *options)
+    assert (found.exit_code, text in found.output, (tmp_path / "file").exists()) == (code, True, False)
+
+
+def test_a_request_does_not_prove_a_long_log(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fate_flow.services.record.proving.MOST_PROVED", 6)
+    found = flow(world, "prove", "-j", JOB, "-o", str(tmp_path / "file"))
+    assert (found.exit_code, "use fate_flow audit prove on the machine" in found.output) == (1, True)

@@ -5,17 +5,31 @@ What these routes read, `fate_flow audit` reads out of the database itself: a se
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from flask import Blueprint, Response
 
-from fate_flow.api.http.arguments import JOB, PARTY_ID, read_flag, read_job_id, read_text, read_whole, whole
+from fate_flow.api.http.arguments import (
+    FLAG,
+    JOB,
+    JOB_ID,
+    PARTY_ID,
+    read_flag,
+    read_job_id,
+    read_text,
+    read_whole,
+    whole,
+)
 from fate_flow.api.http.declared import (
     ANYTHING,
     COUNT,
+    NOTHING,
     TEXT,
     YES_NO,
     Arguments,
+    Schema,
     a_list,
     an_object,
     declared,
@@ -29,10 +43,13 @@ from fate_flow.core.model.errors import BadRequest, JobNotFound
 from fate_flow.core.model.grammar import check_party_id
 from fate_flow.core.record.bundle import BadBundle
 from fate_flow.core.record.comparison import Finding
+from fate_flow.core.record.shown import Followed, Position, read_position
 from fate_flow.peers.site_key import has_signed, raw_of_pem
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.anchoring import verify_for_request
 from fate_flow.services.record.asking import HeldNow, ask_what_is_held, parties_to_ask
+from fate_flow.services.record.following import followed, newest_position
+from fate_flow.services.record.proving import for_request
 from fate_flow.services.record.reading import PAGE, Wanted, entries_of_job, search
 from fate_flow.services.record.reconciling import reconcile_file
 from fate_flow.services.record.verifying import Keys
@@ -51,6 +68,13 @@ _WANTED: Arguments = {
     "after": whole("Where the last answer has said that the search goes on.", maximum=_LATEST, default=0),
 }  # fmt: skip
 _OWN = {"party_id": TEXT}
+_POSITION: Schema = {
+    "type": "object", "additionalProperties": {
+        "type": "array", "minItems": 2, "maxItems": 2,
+        "items": {"type": "integer", "minimum": 0, "maximum": 2**53 - 1},
+    },
+    "description": "By log: the epoch and the index of the next entry. None: after all that is there; {}: before it.",
+}  # fmt: skip
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -58,6 +82,8 @@ def blueprint(services: Services) -> Blueprint:
     found = Blueprint("audit", __name__, url_prefix="/v1/record")
     found.post("/show")(routes.show)
     found.post("/search")(routes.search)
+    found.post("/follow")(routes.follow)
+    found.post("/prove")(routes.prove)
     found.post("/verify")(routes.verify)
     found.post("/reconcile")(routes.reconcile)
     return found
@@ -99,6 +125,49 @@ class _AuditRoutes:
         return ok({**self._whose(), "entries": entries, "after": found.after})
 
     @declared(
+        f"Follow the record: at most {PAGE} entries that were sealed after a position, and the next position.", AUDIT,
+        takes={"position": _POSITION},
+        data=an_object({
+            **_OWN, "entries": _ENTRIES, "position": _POSITION,
+            "has_more": described(YES_NO, "Whether there are more entries already."),
+        }),
+    )  # fmt: skip
+    def follow(self) -> Response:
+        body = silent_json()
+        if body.get("position") is None:
+            page = Followed((), self._context.read(newest_position))
+        else:
+            position = _read_position(body)
+            page = self._context.read(lambda tx: followed(tx, position))
+        return ok({**self._whose(), **page.as_document()})
+
+    @declared(
+        "Make a file with entries and their proofs, for a third person: those about a job, or the log with a party.",
+        AUDIT,
+        takes={
+            "job_id": JOB_ID, "party_id": PARTY_ID,
+            "closed": {**FLAG, "default": False, "description": "Without the texts that entries commit to."},
+        },
+        either=(
+            {"required": ["job_id"], "properties": {"job_id": JOB_ID, "party_id": NOTHING}},
+            {"required": ["party_id"], "properties": {"job_id": NOTHING, "party_id": PARTY_ID}},
+        ),
+        data=an_object({
+            **_OWN, "file": described(TEXT, "For `fate_flow verify`, or for `audit reconcile` at that party."),
+            "left": described(COUNT, "Entries that are not signed yet, and not in the file."),
+            "never": described(COUNT, "Entries of earlier epochs that will not be signed, and are not in the file."),
+        }),
+    )  # fmt: skip
+    def prove(self) -> Response:
+        body = silent_json()
+        if (body.get("job_id") is None) == (body.get("party_id") is None):
+            raise BadRequest("one of job_id and party_id is needed")
+        job_id = read_job_id(body) if body.get("job_id") is not None else ""
+        party_id, is_closed = "" if job_id else check_party_id(body["party_id"]), read_flag(body, "closed")
+        found = self._context.read(lambda tx: for_request(tx, job_id, party_id, is_closed))
+        return ok({**self._whose(), "file": found.text, "left": found.left, "never": found.never})
+
+    @declared(
         "Verify all logs of this party's record.", AUDIT,
         takes={"ask": described(YES_NO, "Whether to ask the other parties first what they hold of the logs now.")},
         data=an_object({
@@ -128,6 +197,13 @@ class _AuditRoutes:
 
     def _whose(self) -> dict[str, str]:
         return {"party_id": self._own}
+
+
+def _read_position(body: Mapping[str, Any]) -> Position:
+    try:
+        return read_position(body["position"])
+    except ValueError as error:
+        raise BadRequest(f"position: {error}, as in the last answer") from error
 
 
 def compared(context: Context, own: str, party_id: str, text: str) -> tuple[Finding, ...]:

@@ -35,7 +35,8 @@ NOT_BOUNDARIES = ("/v1/job/query", "/v1/job/task/query", "/v1/job/report", "/v1/
 """Each column is a filter there, and `job/data/view/query` goes the same way with fewer; `table/add` is the same."""
 NEEDS_MORE = {
     "POST /v1/server/reload": "a configuration file", "POST /v1/model/import": "a file of an export",
-    "POST /v1/record/show": "a job in a record", "POST /v1/record/reconcile": "a file of another party's record",
+    "POST /v1/record/show": "a job in a record", "POST /v1/record/prove": "a job in a record",
+    "POST /v1/record/reconcile": "a file of another party's record",
     "POST /v1/notification/show": "a client that signs, with an address",
     "POST /v1/notification/choose": "a client that signs, with an address",
 }  # fmt: skip
