@@ -32,6 +32,7 @@ def suffers(root: Path, with_mariadb: bool) -> None:
     assert outcome.faults, outcome.figures()
 
 
+@pytest.mark.heavy
 def test_everything_settles_on_sqlite(tmp_path: Path) -> None:
     suffers(tmp_path, with_mariadb=False)
 

@@ -99,6 +99,7 @@ def wait_until_all_slots_are_taken(url: str, deadline: float) -> None:
         assert time.monotonic() < deadline
 
 
+@pytest.mark.heavy
 def test_waiting_pops_never_keep_a_push_out(url: str) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     took: list[float] = []

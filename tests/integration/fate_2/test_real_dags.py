@@ -115,6 +115,7 @@ def test_a_dag_runs_at_its_parties_and_is_read_back(cluster: Cluster) -> None:
         assert f"guest/{GUEST}/INFO.log" in tar.getnames()
 
 
+@pytest.mark.heavy
 def test_answers_have_the_keys_and_types_of_the_genuine_server(cluster: Cluster) -> None:
     dag = a_dag(say_0=say(), say_1=say("say_0", parameters={"text": "again"}))
     submitted = post(cluster.guest, "submit", dag_schema=dag)

@@ -75,6 +75,7 @@ def means(cluster: Cluster, job_id: str) -> list[str]:
     return found
 
 
+@pytest.mark.heavy
 def test_a_job_reuses_tasks_of_another_one(cluster: Cluster, tmp_path: Path) -> None:
     first = has_run(cluster, {}, read_0=READ, fit_0=FIT)
     inherits = {"inheritance": {"job_id": first, "task_list": ["read_0", "fit_0"]}}
@@ -103,6 +104,7 @@ def test_a_job_reuses_tasks_of_another_one(cluster: Cluster, tmp_path: Path) -> 
     cluster.check_idle()
 
 
+@pytest.mark.heavy
 def test_what_cannot_be_inherited_is_refused(cluster: Cluster) -> None:
     first = has_run(cluster, {}, read_0=READ)
     tasks = {"read_0": READ, "fit_0": FIT}

@@ -30,6 +30,7 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, set[str]]]:
                 yield method, path, set(content.get("schema", {}).get("properties", ()))
 
 
+@pytest.mark.heavy
 def test_what_is_said_of_a_job_is_in_the_document(cluster: Cluster) -> None:
     upload = cluster.guest.upload("documented", csv_text(["id", "x"], {"1": [2], "2": [3]}))
     cluster.guest.wait(upload["jobId"], "success")

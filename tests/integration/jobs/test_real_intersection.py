@@ -144,6 +144,7 @@ def test_the_secure_sum_is_the_plain_sum_over_all_parties(run: Run) -> None:
         assert Decimal(party.metrics(run.job_id, "secure_sum_0")["total"]) == total
 
 
+@pytest.mark.heavy
 def test_no_id_and_no_value_crossed_in_any_disguise(run: Run) -> None:
     for topic in (b"psi.setup", b"psi.request", b"psi.answer", b"final.setup", b"final.request", b"sum.share"):
         assert b"topic=" + topic in run.crossed, "the recorders saw the exchange"

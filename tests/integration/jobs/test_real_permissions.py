@@ -81,6 +81,7 @@ def test_a_file_of_grants_limits_columns_and_uses_of_a_running_server(strict: Cl
     grants(strict, "apply", "-f", file)
 
 
+@pytest.mark.heavy
 def test_a_small_intersection_does_not_leave_a_host(strict: Cluster, tmp_path: Path) -> None:
     """Two ids are common; a third one is not."""
     file = tmp_path / "grants.yaml"

@@ -49,6 +49,7 @@ def wait_for_providers(cluster: Cluster) -> None:
     eventually(is_ready, lambda: str([one.ask("provider/get") for one in cluster.parties.values()]))
 
 
+@pytest.mark.heavy
 def test_a_job_runs_components_of_a_provider_that_all_its_parties_have(cluster: Cluster) -> None:
     guest = cluster.guest
     wait_for_providers(cluster)

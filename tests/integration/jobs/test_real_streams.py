@@ -197,6 +197,7 @@ while True:
 """Connects again whenever its stream is reset, and says so."""
 
 
+@pytest.mark.heavy
 def test_listeners_come_back_after_a_gateway_was_killed_and_end_with_the_job(
     cluster: Cluster, tmp_path: Path
 ) -> None:  # fmt: skip
@@ -224,6 +225,7 @@ def has_said(party: PartyServer, job_id: str, line: str) -> bool:
     return f"{line}\n" in said.get("text", "")
 
 
+@pytest.mark.heavy
 def test_a_revoked_grant_ends_the_streams_of_a_running_task(cluster: Cluster, tmp_path: Path) -> None:
     ports = {"fl": {"listen": ["guest"], "connect": ["host"]}}
     job_id = submitted(cluster, tmp_path, job(HOLDS, COMES_BACK, ports))

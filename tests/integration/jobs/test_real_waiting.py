@@ -261,6 +261,7 @@ def with_numbers(cluster: Cluster) -> Cluster:
     return cluster
 
 
+@pytest.mark.heavy
 def test_a_task_that_fails_is_tried_again_after_its_delay_as_often_as_it_may(with_numbers: Cluster) -> None:
     cluster = with_numbers
     job_id = cluster.submit(reading_and_summing("few", "y", auto_retries=2, auto_retry_delay=0.5))
@@ -300,6 +301,7 @@ def test_each_party_says_in_its_lists_that_a_task_begins_again_as_far_as_it_know
     cluster.wait(job_id, "canceled")
 
 
+@pytest.mark.heavy
 def test_while_the_next_attempt_is_far_off_others_have_the_cores(with_numbers: Cluster) -> None:
     cluster = with_numbers
     job_id = cluster.submit(reading_and_summing("few", "y", auto_retries=1, auto_retry_delay=8))

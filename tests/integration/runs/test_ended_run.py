@@ -44,6 +44,7 @@ def of_the_command(run: subprocess.Popen[bytes]) -> None:
     run.terminate()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("end", mostly_heavy([of_the_group, of_the_command], 1))
 def test_a_run_that_is_asked_to_end_leaves_no_process_and_no_file(
     tmp_path: Path, end: Callable[[subprocess.Popen[bytes]], None]

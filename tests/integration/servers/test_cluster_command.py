@@ -180,6 +180,7 @@ def contacts_of(server: PartyServer) -> list[tuple[str, str, str]]:
     return [(row["f_direction"], row["f_party_id"], row["f_tls"]) for row in rows]
 
 
+@pytest.mark.heavy
 def test_servers_hold_nothing_of_whoever_started_them(executed: ClusterUnderTest) -> None:
     # That `call` came back says the same of its pipes: it read them to their end.
     parties, _ = executed.up("9999")
@@ -200,6 +201,7 @@ def test_up_again_leaves_running_parties_alone_and_refuses_others(cluster: Clust
     assert cluster.call("status")[0]["9999"]["pid"] == first["9999"]["pid"]
 
 
+@pytest.mark.heavy
 def test_a_cluster_that_was_down_comes_back_on_its_ports(cluster: ClusterUnderTest) -> None:
     first, _ = cluster.up("9999", "10000")
     cluster.call("down")
@@ -207,6 +209,7 @@ def test_a_cluster_that_was_down_comes_back_on_its_ports(cluster: ClusterUnderTe
     assert [party["url"] for party in again.values()] == [party["url"] for party in first.values()]
 
 
+@pytest.mark.heavy
 def test_a_killed_server_is_gone_whole_and_comes_back_in_its_place(cluster: ClusterUnderTest) -> None:
     before, _ = cluster.up("9999", "10000")
     pid = before["10000"]["pid"]
@@ -308,6 +311,7 @@ def test_taken_ports_are_passed_over_and_the_routes_know(cluster: ClusterUnderTe
     assert parties["10000"]["url"] in conf
 
 
+@pytest.mark.heavy
 def test_clusters_that_are_made_at_once_get_different_ports(tmp_path: Path) -> None:
     clusters = [ClusterUnderTest(tmp_path / name) for name in ("one", "two", "three")]
     try:

@@ -34,6 +34,7 @@ def running(cluster: Cluster) -> str:
     return job_id
 
 
+@pytest.mark.heavy
 def test_who_holds_what_and_its_release_by_force(cluster: Cluster) -> None:
     host, guest = cluster.host, cluster.guest
     with cluster.held(HOST):
@@ -138,6 +139,7 @@ def test_cores_that_shrink_while_they_are_in_use_are_given_up_as_jobs_return_the
     assert books(host) == {"total": CORES, "remaining": CORES, "in use": 0}
 
 
+@pytest.mark.heavy
 def test_what_is_over_goes_by_itself_and_so_does_what_a_crash_left(on_sqlite: Cluster) -> None:
     cluster, host = on_sqlite, on_sqlite.host
     over = cluster.run(toy())

@@ -439,6 +439,7 @@ def test_below_the_watermark_of_its_disk_a_server_takes_nothing_new_and_goes_on(
         ports.close()
 
 
+@pytest.mark.heavy
 def test_a_server_without_keys_for_its_gateway_says_what_to_do(tmp_path: Path) -> None:
     ports = Ports()
     _, conf, _, _ = write_conf(tmp_path, ports)

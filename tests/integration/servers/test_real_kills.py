@@ -73,6 +73,7 @@ def stopped(worker: ProcessId) -> Iterator[None]:
             os.killpg(worker.pid, signal.SIGCONT)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("killed", [GUEST, HOST], ids=["the initiator", "a host"])
 def test_a_job_survives_the_death_of_a_server_in_its_middle(with_people: Cluster, killed: str) -> None:
     cluster = with_people
@@ -109,6 +110,7 @@ def test_a_job_survives_the_death_of_all_servers_at_once(with_people: Cluster) -
         assert [task["f_task_version"] for task in cluster.parties[party_id].tasks(job_id)] == [0, 0, 0]
 
 
+@pytest.mark.heavy
 def test_a_stop_that_was_under_way_is_completed_after_the_death_of_all_servers(on_sqlite: Cluster) -> None:
     cluster = on_sqlite
     with cluster.held(GUEST):
@@ -217,6 +219,7 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.mark.heavy
 def test_a_host_that_stays_dead_ends_the_job_and_finds_it_ended_when_it_is_back(impatient: Cluster) -> None:
     cluster = impatient
     with cluster.held(GUEST):
@@ -233,6 +236,7 @@ def test_a_host_that_stays_dead_ends_the_job_and_finds_it_ended_when_it_is_back(
     assert not worker.is_alive()
 
 
+@pytest.mark.heavy
 def test_an_initiator_that_stays_dead_loses_its_job_at_the_host(impatient: Cluster) -> None:
     cluster = impatient
     with cluster.held(GUEST):

@@ -151,6 +151,7 @@ def somebody_else_at(party: PartyServer, says_who: str = "") -> Iterator[None]:
         server.server_close()
 
 
+@pytest.mark.heavy
 def test_a_party_at_whose_address_another_one_answers_is_lost(servers: Cluster) -> None:
     job_id = servers.submit(waiting_for(servers.root / "never", HOST))
     for party in (servers.guest, servers.host):
@@ -165,6 +166,7 @@ def test_a_party_at_whose_address_another_one_answers_is_lost(servers: Cluster) 
     servers.host.wait(job_id, "failed")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("says_who", ["7777", ""])
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["", "after a restart of the initiator"])
 def test_a_job_waits_while_another_party_answers_at_the_address_of_one(

@@ -181,6 +181,7 @@ def test_other_parameters_reach_a_plain_host_before_the_rerun(server: PartyServe
     assert described["component_parameters"]["common"]["reader_0"] == PEOPLE
 
 
+@pytest.mark.heavy
 def test_a_plain_host_that_falls_silent_is_given_up_and_told_when_it_is_back(
     server: PartyServer, peer: PlainV1Peer
 ) -> None:
@@ -325,6 +326,7 @@ def test_a_task_that_succeeded_before_a_plain_initiator_stopped_its_job_stays_so
     peer.hears_of("success")
 
 
+@pytest.mark.heavy
 def test_align_keeps_the_job_of_a_plain_initiator_alive_and_its_silence_ends_it(
     server: PartyServer, peer: PlainV1Peer
 ) -> None:

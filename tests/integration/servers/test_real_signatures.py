@@ -200,6 +200,7 @@ def test_a_wrong_key_is_told_at_the_submit(signing: Cluster) -> None:
     eventually(lambda: seen(signing.guest, HOST)["status"] == "answers", "the party to answer again")
 
 
+@pytest.mark.heavy
 def test_a_missing_key_is_told_at_the_submit_whoever_lacks_it(signing: Cluster) -> None:
     """Also between two hosts, whose workers talk without the initiator."""
     for at, of in ((signing.guest, OTHER), (signing.parties[OTHER], HOST), (signing.parties[OTHER], GUEST)):
@@ -225,6 +226,7 @@ def test_a_key_that_is_missing_for_a_while_costs_a_job_only_time(signing: Cluste
     signing.wait(job_id, "canceled")
 
 
+@pytest.mark.heavy
 def test_a_party_may_change_its_key(signing: Cluster) -> None:
     path, old = key_file(signing.host.home), key_id(signing.host, HOST)
     path.unlink()

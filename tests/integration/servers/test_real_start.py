@@ -71,6 +71,7 @@ fate_flow(sys.argv[1:])
     assert answers(service.start(conf, home).url)
 
 
+@pytest.mark.heavy
 def test_a_console_that_has_grown_is_emptied_and_the_server_is_found_by_it_as_before(home: Path, conf: Path) -> None:
     settings = yaml.safe_load(conf.read_text())
     conf.write_text(yaml.safe_dump({**settings, "log": {"file_max_bytes": 5_000}}))
@@ -132,6 +133,7 @@ def listening_sockets(pid: int) -> set[str]:
     return listening & {os.readlink(one.path) for one in os.scandir(f"/proc/{pid}/fd")}
 
 
+@pytest.mark.heavy
 def test_the_spawner_holds_no_port(home: Path, conf: Path) -> None:
     """What it starts outlives the server, and a port that it held would be taken for the server's."""
     running = service.start(conf, home)
@@ -179,6 +181,7 @@ ctypes.CDLL(None).pthread_exit(None)
             process.kill()
 
 
+@pytest.mark.heavy
 def test_a_home_that_cannot_be_written_is_told_in_a_sentence(tmp_path: Path, conf: Path) -> None:
     code = f"""
 import errno, os, pathlib

@@ -124,6 +124,7 @@ def test_a_job_runs_and_nobody_between_the_servers_reads_anything(joined: Joined
         assert wire.readable(job_id, MARKER, "toy_0") == []
 
 
+@pytest.mark.heavy
 def test_nobody_between_the_servers_reads_the_rows_of_an_intersection(joined: Joined) -> None:
     draw = random.Random(7)
     tables = {party_id: {f"person-{number:08x}": (f"word{draw.getrandbits(48):012x}",) for number in numbers}
@@ -169,6 +170,7 @@ def test_a_party_that_is_deleted_is_cut_off_and_comes_back_with_a_compared_finge
     joined.cluster.wait(job_id, "success")
 
 
+@pytest.mark.heavy
 def test_parties_that_joined_two_years_ago_run_a_job(joined: Joined) -> None:
     """Everything that was made or kept when they joined is two years old; then their servers start, and run a job."""
     parties = joined.cluster.parties

@@ -144,6 +144,7 @@ def test_a_command_that_fails_says_why_and_its_code(tmp_path: Path) -> None:
         bin_cluster("kill", tmp_path, "--party", GUEST)
 
 
+@pytest.mark.heavy
 def test_a_command_that_dies_or_does_not_end_is_an_error_and_the_process_behind_it_is_replaced(tmp_path: Path) -> None:
     warm = WarmProcess()
     assert warm.run("bin/cluster", "--help").code == 0
@@ -157,6 +158,7 @@ def test_a_command_that_dies_or_does_not_end_is_an_error_and_the_process_behind_
     assert warm._process is not first
 
 
+@pytest.mark.heavy
 def test_it_ends_with_the_process_that_uses_it() -> None:
     code = """
 import os, signal

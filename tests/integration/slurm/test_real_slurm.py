@@ -148,6 +148,7 @@ def test_a_stop_gives_the_program_its_grace(cluster: Cluster, tmp_path: Path) ->
     cluster.check_idle()
 
 
+@pytest.mark.heavy
 def test_what_an_operator_cancels_in_slurm_was_killed_and_begins_again(
     cluster: Cluster, slurm: SlurmCluster, tmp_path: Path
 ) -> None:
@@ -167,6 +168,7 @@ def test_a_worker_that_takes_too_much_memory_says_so(cluster: Cluster) -> None:
     assert share(cluster, job_id)["f_reason"] == "out_of_memory"
 
 
+@pytest.mark.heavy
 def test_a_worker_that_makes_place_for_another_job_was_preempted(
     cluster: Cluster, slurm: SlurmCluster, tmp_path: Path
 ) -> None:
