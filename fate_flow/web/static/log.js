@@ -6,6 +6,7 @@
   const MOST_PIECES = 40;
   const NEAR = 200;
   const SLOWEST = 60;
+  const FAR = 1024 * 1024;
   const log = document.getElementById("log");
   const state = document.getElementById("log-state");
   let first = Number(log.dataset.at);
@@ -16,8 +17,11 @@
   let failures = 0;
   let timer = 0;
   let asking = false;
+  let grew = false;
+  let tails = Boolean(log.dataset.tail);      // the reader looks at the end, and what comes is scrolled to
   const lengths = [next - first];
 
+  const isAtVeryEnd = () => log.scrollTop + log.clientHeight >= log.scrollHeight - 4;
   const isAtEnd = () => log.scrollTop + log.clientHeight >= log.scrollHeight - NEAR;
 
   function show() {
@@ -51,18 +55,25 @@
       if (response.status === 200) {
         const found = await response.json();
         tag = found.next === next ? response.headers.get("ETag") || "" : "";
-        const follows = log.scrollTop + log.clientHeight >= log.scrollHeight - 4 && next > 0 && next >= total;
-        if (found.next > next) {
+        tails = tails || (isAtVeryEnd() && next > 0 && next >= total);
+        if (tails && found.total - next > FAR) {          // after hours in a hidden tab, say: not all of it, the end
+          location.replace(log.dataset.end);
+          return;
+        }
+        grew = found.next > next;
+        if (grew) {
           lengths.push(found.next - next);
           append(found.text);
         }
         next = found.next;
         total = found.total;
         over = found.over;
-        if (follows) log.scrollTop = log.scrollHeight;
+        if (tails) log.scrollTop = log.scrollHeight;
         show();
       } else if (response.status !== 304) {
         throw new Error(`HTTP ${response.status}`);
+      } else {
+        grew = false;
       }
       failures = 0;
     } catch {
@@ -75,11 +86,15 @@
   }
 
   function plan() {
+    const seconds = Number(log.dataset.every) / (grew ? 4 : 1);         // what has just grown grows on, often
     if (next < total && isAtEnd() && !failures) timer = setTimeout(ask, 0);
-    else if (!over || failures) timer = setTimeout(ask, 1000 * Math.min(SLOWEST, Number(log.dataset.every) * 2 ** Math.min(failures, 4)));
+    else if (!over || failures) timer = setTimeout(ask, 1000 * Math.min(SLOWEST, seconds * 2 ** Math.min(failures, 4)));
   }
 
-  log.addEventListener("scroll", () => { if (next < total) ask(); });
+  log.addEventListener("scroll", () => {
+    if (!isAtVeryEnd()) tails = false;
+    if (next < total) ask();
+  });
   document.addEventListener("visibilitychange", () => { if (!document.hidden) ask(); });
   if (log.dataset.tail) log.scrollTop = log.scrollHeight;
   show();

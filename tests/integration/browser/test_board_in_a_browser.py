@@ -213,6 +213,67 @@ def test_a_log_is_followed_from_its_begin(site: Site) -> None:
     assert site.window.console() == []
 
 
+def test_ten_tabs_follow_the_logs_of_every_worker(site: Site) -> None:
+    """The server has one thread and browsers six connections: a page that kept one open would stop the others."""
+    job_id = site.world.add_job(status=JobStatus.RUNNING, f_start_time=START)
+    site.world.add_task(job_id, f_status="running", f_party_status="running", f_start_time=START)
+    files = [add_worker(site.world, job_id, 0, slot) for slot in range(5)]
+    for slot, file in enumerate(files):
+        file.write_text(f"worker {slot} begins\n", encoding="utf-8")
+    site.sign_in(site.client("tabs", AUDIT | READ))
+    site.window.wait_for_text("Overview")
+    first, tabs = site.window.tab, []
+    for number in range(10):
+        site.window.new_tab()
+        tabs.append(site.window.tab)
+        site.window.go(f"{site.url}/board/jobs/{job_id}/tasks/toy_0/log?worker={number % 5}")
+        site.window.wait_for_text(f"worker {number % 5} begins", "#log")
+    for slot, file in enumerate(files):
+        with file.open("a", encoding="utf-8") as log:
+            log.write(f"worker {slot} goes on\n")
+    for number, tab in enumerate(tabs):
+        site.window.look_at(tab)
+        site.window.wait_for_text(f"worker {number % 5} goes on", "#log")
+        assert site.window.console() == []
+        site.window.close_tab()
+    site.window.look_at(first)
+
+
+def test_a_hidden_tab_catches_up_with_its_log_to_the_end(site: Site) -> None:
+    job_id = site.world.add_job(status=JobStatus.RUNNING, f_start_time=START)
+    site.world.add_task(job_id, f_status="running", f_party_status="running", f_start_time=START)
+    path = add_worker(site.world, job_id, 0, 0)
+    path.write_text("begun\n", encoding="utf-8")
+    site.sign_in(site.client("hidden", AUDIT | READ), f"/board/jobs/{job_id}/tasks/toy_0/log")
+    site.window.wait_for_text("begun", "#log")
+    site.window.run(
+        "window.asked = 0; const ask = window.fetch;"
+        "window.fetch = (...given) => { window.asked += 1; return ask(...given); };"
+    )
+    asked = "return window.asked"
+    for lines in (30_000, 200_000):        # several pieces; and more than a reader wants to have all of
+        _hide(site, True)
+        before = site.window.run(asked)
+        with path.open("a", encoding="utf-8") as log:
+            log.writelines(f"line {number}\n" for number in range(lines))
+            log.write(f"the end of {lines}\n")
+        site.window.run("document.getElementById('log').scrollTop = 0; document.getElementById('log').scrollTop = 1e9")
+        assert site.window.run(asked) == before, "a hidden page asks nothing"
+        _hide(site, False)
+        site.window.wait_for_text(f"the end of {lines}", "#log")
+        site.window.wait_for_text("what is written appears here", "#log-state")
+    assert site.window.url.endswith("at=end")
+    assert site.window.console() == []
+
+
+def _hide(site: Site, is_hidden: bool) -> None:
+    """Let the page think that somebody looks at another tab, or at this one again."""
+    site.window.run(
+        "Object.defineProperty(document, 'hidden', {configurable: true, value: arguments[0]});"
+        "document.dispatchEvent(new Event('visibilitychange'))", is_hidden,
+    )  # fmt: skip
+
+
 def test_a_job_is_held_released_and_stopped_by_buttons(site: Site) -> None:
     job_id = site.world.add_job(f_name="to be stopped")
     site.sign_in(site.client("operator", OPERATE), f"/board/jobs/{job_id}")

@@ -45,6 +45,22 @@ class Chromium:
         self._ask("POST", "/url", {"url": url})
 
     @property
+    def tab(self) -> str:
+        """The id of the tab that is looked at."""
+        return str(self._ask("GET", "/window"))
+
+    def new_tab(self) -> None:
+        """Open a tab and look at it."""
+        self.look_at(self._ask("POST", "/window/new", {"type": "tab"})["handle"])
+
+    def look_at(self, tab: str) -> None:
+        self._ask("POST", "/window", {"handle": tab})
+
+    def close_tab(self) -> None:
+        """Close this tab; another one has to be looked at then."""
+        self._ask("DELETE", "/window")
+
+    @property
     def url(self) -> str:
         return str(self._ask("GET", "/url"))
 
