@@ -17,6 +17,7 @@ from fate_flow.engines.kubernetes.problem import ApiProblem
 
 _KUEUE = "kueue.x-k8s.io"
 _MERGE = "application/merge-patch+json"          # releases of the client do not agree which kind they take
+_GROUPS = "podgroups"
 _SECONDS = (5.0, 20.0)           # to connect, and to wait for an answer
 
 
@@ -37,7 +38,7 @@ class ClientApi:
         settings.retries = False
         self._client = client.ApiClient(settings)
         self._batch, self._core = client.BatchV1Api(self._client), client.CoreV1Api(self._client)
-        self._kueue = client.CustomObjectsApi(self._client)
+        self._custom = client.CustomObjectsApi(self._client)
         self._patching = client.CustomObjectsApi(client.ApiClient(settings, "Content-Type", _MERGE))
         self._kueue_version = ""                 # that the cluster prefers; empty: not asked yet
 
@@ -62,14 +63,14 @@ class ClientApi:
     # ------------------------------------------------------------------ Kueue
 
     def list_workloads(self, namespace: str) -> Sequence[Manifest]:
-        return self._listed(self._kueue.list_namespaced_custom_object, *self._of_kueue(), namespace, "workloads")
+        return self._listed(self._custom.list_namespaced_custom_object, *self._of_kueue(), namespace, "workloads")
 
     def patch_workload_status(self, namespace: str, name: str, patch: Manifest) -> None:
         call = self._patching.patch_namespaced_custom_object_status
         self._object(call, *self._of_kueue(), namespace, "workloads", name, patch)
 
     def read_check(self, name: str) -> Manifest:
-        return self._object(self._kueue.get_cluster_custom_object, *self._of_kueue(), "admissionchecks", name)
+        return self._object(self._custom.get_cluster_custom_object, *self._of_kueue(), "admissionchecks", name)
 
     def patch_check_status(self, name: str, patch: Manifest) -> None:
         call = self._patching.patch_cluster_custom_object_status
@@ -84,6 +85,35 @@ class ClientApi:
                 raise ApiProblem(404, "there is no Kueue")
             self._kueue_version = str(found[0])
         return _KUEUE, self._kueue_version
+
+    # ------------------------------------------------------------------ PodGroups
+
+    def offers_pod_groups(self, group: str, version: str) -> bool:
+        try:
+            found = self._object(self._custom.get_api_resources, group, version).get("resources") or ()
+        except ApiProblem as problem:
+            if problem.status in (403, 404):
+                return False
+            raise
+        return any(one["name"] == _GROUPS for one in found)
+
+    def may_make_pod_groups(self, namespace: str, group: str) -> bool:
+        asked = {"namespace": namespace, "group": group, "resource": _GROUPS, "verb": "create"}
+        answer = self._object(client.AuthorizationV1Api(self._client).create_self_subject_access_review, {
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": asked},
+        })  # fmt: skip
+        return (answer.get("status") or {}).get("allowed") is True
+
+    def create_pod_group(self, namespace: str, group: str, version: str, manifest: Manifest) -> None:
+        self._object(self._custom.create_namespaced_custom_object, group, version, namespace, _GROUPS, manifest)
+
+    def list_pod_groups(self, namespace: str, group: str, version: str, selector: str) -> Sequence[Manifest]:
+        call = self._custom.list_namespaced_custom_object
+        return self._listed(call, group, version, namespace, _GROUPS, label_selector=selector)
+
+    def delete_pod_group(self, namespace: str, group: str, version: str, name: str) -> None:
+        self._object(self._custom.delete_namespaced_custom_object, group, version, namespace, _GROUPS, name)
 
     # ------------------------------------------------------------------ parts
 

@@ -12,19 +12,22 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from fate_flow.core.model.resources import Need
+from fate_flow.engines.kubernetes.gangs import AUTO, GangApi, Gangs
 from fate_flow.engines.kubernetes.kueue import RESERVED, Admission, KueueApi, Manifest, Workloads, unread
 from fate_flow.engines.kubernetes.manifests import (
     FOLDER,
     HOME_LABEL,
+    MANAGED,
     WORKER_LABEL,
     PodSettings,
     WorkerAt,
     WorkerJob,
     job_manifest,
+    pod_group,
     secret_manifest,
 )
 from fate_flow.engines.kubernetes.problem import ApiProblem
-from fate_flow.engines.kubernetes.status import listed, waits_for_secret, waits_in_kueue
+from fate_flow.engines.kubernetes.status import has_node, listed, waits_for_secret, waits_in_kueue
 from fate_flow.engines.placed.cluster import Listed, Placement, Stage, Submission, Taken, Unreadable, Waiting
 
 log = logging.getLogger(__name__)
@@ -35,7 +38,7 @@ _MOST_CAUSES = 10_000
 _NOTHING = Need()
 
 
-class Api(KueueApi, Protocol):
+class Api(KueueApi, GangApi, Protocol):
     """The requests that are needed. Each ends in time, and raises ApiProblem if it does not succeed."""
 
     def create_job(self, namespace: str, job: Manifest) -> Manifest: ...
@@ -54,13 +57,15 @@ class Api(KueueApi, Protocol):
 class KubernetesCluster:
     """The Jobs of one home. `reach`: how the agent of a worker reaches the server; None: on a volume with the home;
     `partners`: by party, what the pods of its jobs have; those of other parties have `pods`. `admission`: the
-    AdmissionCheck of this server; None: Kueue alone decides when a Job begins."""
+    AdmissionCheck of this server; None: Kueue alone decides when a Job begins. `gang_scheduler`: the wish of `Gangs`.
+    """
 
     title = "Kubernetes"
 
     def __init__(
         self, api: Api, home_id: str, pods: PodSettings, reach: Callable[[str], WorkerAt] | None,
         partners: Mapping[str, PodSettings] = MappingProxyType({}), admission: Admission | None = None,
+        gang_scheduler: str = AUTO,
     ) -> None:  # fmt: skip
         self._api = api
         self._home_id = home_id
@@ -68,6 +73,8 @@ class KubernetesCluster:
         self._partners = partners
         self._reach = reach
         self._admission = admission
+        labels = {MANAGED: "fate-flow", HOME_LABEL: home_id}
+        self._gangs = Gangs(api, pods.namespace, labels, f"{HOME_LABEL}={home_id}", gang_scheduler)
         self._reserved: dict[str, Manifest] = {}              # Workloads by the name of their Job, of the last listing
         self._causes: dict[str, tuple[str, str]] = {}         # by folder, of ends that Kubernetes has caused
 
@@ -77,8 +84,10 @@ class KubernetesCluster:
             return Submission(Taken.REFUSED, f"{placement.name} cannot name a Job")
         job = self._job(placement)
         try:
-            pods = self._partners.get(placement.partner, self._pods)
-            made = self._create(job_manifest(job, pods, self._at(job.worker_id)), job)
+            pods, scheduler = self._partners.get(placement.partner, self._pods), self._gangs.scheduler()
+            if group := pod_group(job, pods, scheduler):
+                self._gangs.make(group)
+            made = self._create(job_manifest(job, pods, self._at(job.worker_id), scheduler), job)
             self._give_token(job, str(made["metadata"]["uid"]))
         except ApiProblem as problem:
             log.warning("Kubernetes: the Job %s: %s", job.name, problem.text)
@@ -95,11 +104,13 @@ class KubernetesCluster:
         of: dict[str, list[Manifest]] = defaultdict(list)
         for pod in pods:
             of[pod["metadata"].get("labels", {}).get(WORKER_LABEL, "")].append(pod)
+        pods_of = [of[job["metadata"].get("labels", {}).get(WORKER_LABEL, "")] for job in jobs]
+        said = [listed(job, own) for job, own in zip(jobs, pods_of, strict=True)]
         found = []
         kueue = self._look_in_kueue(jobs)
-        for job in jobs:
-            own = of[job["metadata"].get("labels", {}).get(WORKER_LABEL, "")]
-            one = self._in_kueue(job, listed(job, own), kueue)
+        groups = self._gangs.look(jobs, {one.name for one in said if one.stage is not Stage.ENDED})
+        for job, own, alone in zip(jobs, pods_of, said, strict=True):
+            one = self._in_gang(job, own, self._in_kueue(job, alone, kueue), groups)
             if waits_for_secret(own):
                 self._mend(job)
             if one.cause:
@@ -136,7 +147,7 @@ class KubernetesCluster:
     def _job(self, placement: Placement) -> WorkerJob:
         return WorkerJob(
             placement.name, placement.folder.name, str(placement.folder), self._home_id, placement.need,
-            placement.grace_seconds, tuple(placement.argv),
+            placement.grace_seconds, tuple(placement.argv), placement.gang,
         )  # fmt: skip
 
     def _at(self, worker_id: str) -> WorkerAt | None:
@@ -194,6 +205,15 @@ class KubernetesCluster:
             return replace(one, is_reserved=False)
         self._reserved[one.name] = workload
         return replace(one, is_reserved=True, waiting=RESERVED)
+
+    def _in_gang(
+        self, job: Manifest, pods: Sequence[Manifest], one: Listed, groups: Mapping[str, Manifest] | None
+    ) -> Listed:
+        waits = bool(pods) and not has_node(pods) and not waits_in_kueue(job)
+        if groups is None or one.stage is not Stage.PENDING or not waits:
+            return one
+        waiting = self._gangs.waiting(job, groups, one.word)
+        return one if waiting is None else replace(one, waiting=waiting)
 
     def _note(self, one: Listed) -> None:
         while len(self._causes) >= _MOST_CAUSES:

@@ -8,11 +8,14 @@ everywhere: `activeDeadlineSeconds` would also count how long the image is pulle
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.core.model.resources import Need
+from fate_flow.engines.kubernetes.gangs import GANG_LABEL, GROUP_SPEC, VOLCANO, GangScheduler, PodGroup
+from fate_flow.engines.placed.cluster import Gang
 from fate_flow.engines.staged.places import ADDRESS, PIN, ROOT, TOKEN, WORKER
 
 HOME_LABEL, WORKER_LABEL, MANAGED = "fate-flow/home", "fate-flow/worker", "app.kubernetes.io/managed-by"
@@ -41,6 +44,8 @@ class PodSettings:
     volume_claim: str = ""                           # of a volume with the home of the server; empty: staged
     home: str = ""                                   # of the server, with a volume
     queue: str = ""                                  # of Kueue; empty: Jobs begin at once
+    scheduler: str = ""                              # by name; empty: that of the cluster, or the one for gangs
+    volcano_queue: str = ""                          # empty: the default one of Volcano
     priority_class: str = ""
     keep_seconds: int = 3600                         # of a Job that has ended
     node_labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)       # by the label of jobs
@@ -66,17 +71,41 @@ class WorkerJob:
     need: Need
     grace_seconds: float
     argv: tuple[str, ...] = ()                       # of the runner on a volume with the home
+    gang: Gang | None = None
 
 
-def job_manifest(job: WorkerJob, pods: PodSettings, at: WorkerAt | None) -> dict[str, Any]:
-    """Return the Job of a worker. `at`: None if its pod has a volume with the home."""
-    labels = _labels(job)
+def pod_group(job: WorkerJob, pods: PodSettings, scheduler: GangScheduler | None) -> PodGroup | None:
+    """Return the PodGroup of the gang of a worker; None without a gang, or a scheduler for gangs.
+
+    All workers of a gang need the same, so each of them says the same of it."""
+    if job.gang is None or scheduler is None:
+        return None
+    spec: dict[str, Any] = {"minMember": job.gang.size}
+    if least := _requests(job.need, job.gang.size):
+        spec["minResources"] = least
+    if scheduler is VOLCANO:
+        optional = {"queue": pods.volcano_queue, "priorityClassName": pods.priority_class}
+        spec.update({key: value for key, value in optional.items() if value})
+    return PodGroup(f"fate-flow-{job.home_id}-g{job.gang.name}", spec)
+
+
+def job_manifest(
+    job: WorkerJob, pods: PodSettings, at: WorkerAt | None, scheduler: GangScheduler | None = None
+) -> dict[str, Any]:
+    """Return the Job of a worker. `at`: None if its pod has a volume with the home; `scheduler`: for gangs."""
+    labels, annotations = _labels(job), {FOLDER: job.folder}
+    group = pod_group(job, pods, scheduler)
+    if group is not None:
+        labels[GANG_LABEL] = group.name
+        annotations[GROUP_SPEC] = json.dumps(group.spec)
+    of_pod = _of_scheduler(scheduler, group, pods)
+    template = {"labels": {**labels, **of_pod["labels"]}, "annotations": {FOLDER: job.folder, **of_pod["annotations"]}}
     spec: dict[str, Any] = {
         "backoffLimit": 0,
         "completions": 1,
         "parallelism": 1,
         "ttlSecondsAfterFinished": pods.keep_seconds,
-        "template": {"metadata": {"labels": labels, "annotations": {FOLDER: job.folder}}, "spec": _pod(job, pods, at)},
+        "template": {"metadata": template, "spec": _pod(job, pods, at, scheduler)},
     }
     queue = job.need.queue or pods.queue
     if queue:
@@ -86,7 +115,7 @@ def job_manifest(job: WorkerJob, pods: PodSettings, at: WorkerAt | None) -> dict
         "kind": "Job",
         "metadata": {
             "name": job.name, "namespace": pods.namespace,
-            "labels": {**labels, **({QUEUE_LABEL: queue} if queue else {})}, "annotations": {FOLDER: job.folder},
+            "labels": {**labels, **({QUEUE_LABEL: queue} if queue else {})}, "annotations": annotations,
         },
         "spec": spec,
     }  # fmt: skip
@@ -111,7 +140,23 @@ def _labels(job: WorkerJob) -> dict[str, str]:
     return {MANAGED: "fate-flow", HOME_LABEL: job.home_id, WORKER_LABEL: job.worker_id}
 
 
-def _pod(job: WorkerJob, pods: PodSettings, at: WorkerAt | None) -> dict[str, Any]:
+def _of_scheduler(
+    scheduler: GangScheduler | None, group: PodGroup | None, pods: PodSettings
+) -> Mapping[str, Mapping[str, str]]:
+    """Return the labels and annotations by which a scheduler for gangs knows a pod."""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    if scheduler is not None and group is not None:
+        labels.update({scheduler.label: group.name} if scheduler.label else {})
+        annotations.update({scheduler.annotation: group.name} if scheduler.annotation else {})
+    elif scheduler is VOLCANO and pods.volcano_queue:
+        annotations[scheduler.queue_annotation] = pods.volcano_queue
+    return {"labels": labels, "annotations": annotations}
+
+
+def _pod(
+    job: WorkerJob, pods: PodSettings, at: WorkerAt | None, scheduler: GangScheduler | None
+) -> dict[str, Any]:
     base = {"image": pods.image, "imagePullPolicy": pods.pull_policy, "securityContext": _CONTAINER}
     resources = {"resources": _resources(job.need)}
     if at is None:
@@ -144,6 +189,8 @@ def _pod(job: WorkerJob, pods: PodSettings, at: WorkerAt | None) -> dict[str, An
         },
         "tolerations": [dict(one) for one in pods.tolerations],
         "priorityClassName": pods.priority_class,
+        # Volcano places pods without a gang, too: two schedulers do not know what the other one gives away.
+        "schedulerName": pods.scheduler or (scheduler.scheduler_name if scheduler is not None else ""),
     }
     return {**found, **{key: value for key, value in optional.items() if value}}
 
@@ -159,14 +206,18 @@ def _user(pods: PodSettings) -> dict[str, Any]:
 
 def _resources(need: Need) -> dict[str, Any]:
     """Requests as the worker needs; memory and GPUs have to be limits, too. Cores that nobody uses may be used."""
-    requests = {"cpu": str(need.cores)} if need.cores else {}
-    limits: dict[str, str] = {}
-    if need.memory_mb:
-        requests["memory"] = limits["memory"] = f"{need.memory_mb}Mi"
-    if need.gpus:
-        requests[GPU] = limits[GPU] = str(need.gpus)
-    found = {"requests": requests, "limits": limits}
+    requests = _requests(need, 1)
+    found = {"requests": requests, "limits": {key: value for key, value in requests.items() if key != "cpu"}}
     return {key: value for key, value in found.items() if value}
+
+
+def _requests(need: Need, workers: int) -> dict[str, str]:
+    found = {"cpu": str(need.cores * workers)} if need.cores else {}
+    if need.memory_mb:
+        found["memory"] = f"{need.memory_mb * workers}Mi"
+    if need.gpus:
+        found[GPU] = str(need.gpus * workers)
+    return found
 
 
 def _env(job: WorkerJob, at: WorkerAt) -> list[dict[str, Any]]:

@@ -74,6 +74,12 @@ def waits_in_kueue(job: Object) -> bool:
     return has_queue and bool(job.get("spec", {}).get("suspend"))
 
 
+def has_node(pods: Sequence[Object]) -> bool:
+    """Return whether a scheduler has placed the pod of a Job; `pods`: those of the Job."""
+    newest = _newest(pods)
+    return newest is not None and bool(newest.get("spec", {}).get("nodeName"))
+
+
 def _of_pod(pod: Object) -> tuple[Stage, str, str, Waiting | None]:
     status = pod.get("status", {})
     phase = status.get("phase")

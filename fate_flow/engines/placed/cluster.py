@@ -15,6 +15,14 @@ from fate_flow.core.model.resources import Need
 
 
 @dataclass(frozen=True)
+class Gang:
+    """The workers of one party for one task that begin together: a cluster may place all of them, or none."""
+
+    name: str                          # the same for each of them, and for nobody else: 32 hex digits
+    size: int                          # how many they are
+
+
+@dataclass(frozen=True)
 class Placement:
     """A runner that is to be placed."""
 
@@ -25,6 +33,7 @@ class Placement:
     grace_seconds: float               # that its worker has between the signal of its end and SIGKILL
     partner: str = ""                  # the party whose job it is, where that is another one
     env: Mapping[str, str] = field(default_factory=dict)
+    gang: Gang | None = None           # None: it begins by itself
 
 
 class Taken(Enum):

@@ -34,7 +34,17 @@ from fate_flow.engines.local.worker import (
     read_json,
     write_atomically,
 )
-from fate_flow.engines.placed.cluster import Cluster, Listed, Placement, Stage, Submission, Taken, Unreadable, Waiting
+from fate_flow.engines.placed.cluster import (
+    Cluster,
+    Gang,
+    Listed,
+    Placement,
+    Stage,
+    Submission,
+    Taken,
+    Unreadable,
+    Waiting,
+)
 from fate_flow.engines.placed.folder import (
     PLACED,
     Pending,
@@ -46,7 +56,7 @@ from fate_flow.engines.placed.folder import (
     why_stopped,
 )
 from fate_flow.engines.placed.reserved import may_begin
-from fate_flow.engines.placed.seen import Patience, Seen, Step, step_of
+from fate_flow.engines.placed.seen import Patience, Seen, Step, furthest, step_of
 from fate_flow.engines.placed.submitting import Processes, ProcessesHere, Submitted, Wait
 
 log = logging.getLogger(__name__)
@@ -115,7 +125,9 @@ class PlacedEngine:
         self._thread: threading.Thread | None = None
         self._begin = self._begin_thread if has_thread else lambda: None
 
-    def launch(self, spec: WorkerSpec, need: Need, partner: str = "", *, gathers: bool = False) -> None:
+    def launch(
+        self, spec: WorkerSpec, need: Need, partner: str = "", *, gathers: bool = False, gang: Gang | None = None
+    ) -> None:
         """Submit the runner of a worker once, however often it is launched.
 
         What the need says of pending counts if it is shorter than what this party says. `gathers`: the worker begins
@@ -134,7 +146,7 @@ class PlacedEngine:
             return
         # From here on, as long as this process lives, another one waits for what it says of the submission.
         with self._lock:
-            placement = Placement(name, folder, argv, need, spec.grace_seconds, partner, self._conduct.env)
+            placement = Placement(name, folder, argv, need, spec.grace_seconds, partner, self._conduct.env, gang)
             self._orders.append(_Order(placement))
         Pending("submitted", f"is submitted to {self._cluster.title}").write(folder)
         self._run()
@@ -312,7 +324,7 @@ class PlacedEngine:
         if self._unreadable:
             log.info("%s can be listed again", self._cluster.title)
         self._unreadable = ""
-        by_name = _by_name(listed)
+        by_name = furthest(listed)
         for folder in folders:
             with self._isolated(folder):
                 self._follow(folder, by_name, begun, is_queued=folder in submitting)
@@ -466,21 +478,6 @@ class PlacedEngine:
 def _note(folder: Path, waiting: Waiting, seconds: float) -> None:
     with suppress(FileNotFoundError):
         Pending(waiting.kind, waiting.text, waiting.advice, seconds).write(folder)
-
-
-def _by_name(listed: Collection[Listed]) -> dict[str, Listed]:
-    """Return one job for each name: where a name was submitted twice, the one that is furthest from its end."""
-    found: dict[str, Listed] = {}
-    for one in listed:
-        if one.name not in found or _rank(one) > _rank(found[one.name]):
-            found[one.name] = one
-    return found
-
-
-def _rank(one: Listed) -> int:
-    if one.may_compute:
-        return 1
-    return {Stage.ENDED: 0, Stage.PENDING: 2, Stage.UNKNOWN: 3, Stage.ALIVE: 4}[one.stage]
 
 
 def _cause(text: str) -> Cause:

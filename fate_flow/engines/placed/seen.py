@@ -6,6 +6,7 @@ of this server has seen does not count, except for the time that a worker was pe
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -80,3 +81,18 @@ def step_of(seen: Seen, *, is_begun: bool, now: float, patience: Patience) -> St
 def _has_surely_ended(listed: Listed | None) -> bool:
     """Return whether the cluster has seen the end of all its processes, as it has not on a node that it has lost."""
     return listed is not None and listed.stage is Stage.ENDED and not listed.may_compute
+
+
+def furthest(listed: Collection[Listed]) -> dict[str, Listed]:
+    """Return one job for each name: where a name was submitted twice, the one that is furthest from its end."""
+    found: dict[str, Listed] = {}
+    for one in listed:
+        if one.name not in found or _rank(one) > _rank(found[one.name]):
+            found[one.name] = one
+    return found
+
+
+def _rank(one: Listed) -> int:
+    if one.may_compute:
+        return 1
+    return {Stage.ENDED: 0, Stage.PENDING: 2, Stage.UNKNOWN: 3, Stage.ALIVE: 4}[one.stage]

@@ -53,6 +53,7 @@ def kubernetes_workers(parts: EngineParts, one: KubernetesSettings, api: Api) ->
         api, home_id, _pods_of(parts, one, one.own), _reach_of(parts, one) if is_staged else None,
         {party_id: _pods_of(parts, one, share) for party_id, share in one.partners.items()},
         Admission(api, one.namespace, one.kueue_check) if one.kueue_check else None,
+        one.gang_scheduler,
     )  # fmt: skip
     conduct = Conduct(
         poll_seconds=one.poll_seconds,
@@ -91,5 +92,5 @@ def _pods_of(parts: EngineParts, one: KubernetesSettings, share: PodShare) -> Po
     return PodSettings(
         one.image, one.namespace, one.python, one.pull_policy, one.pull_secrets, one.service_account,
         share.node_selector, share.tolerations, one.run_as_user, one.volume_claim, str(parts.settings.home),
-        share.kueue_queue, share.priority_class, one.keep_seconds, one.labels,
+        share.kueue_queue, one.scheduler, share.volcano_queue, share.priority_class, one.keep_seconds, one.labels,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fate_flow.engines.local.worker import LAUNCH, WorkerSpec
-from fate_flow.engines.placed.cluster import Cluster
+from fate_flow.engines.placed.cluster import Cluster, Gang
 from fate_flow.engines.placed.engine import Conduct, PlacedEngine
 from fate_flow.engines.slurm.cluster import Share, SlurmCluster
 from fate_flow.engines.staged.places import ADDRESS, PIN
@@ -32,7 +32,7 @@ class PlacedWorkers(FolderWorkers):
     engine: PlacedEngine
 
     def _run(self, order: LaunchOrder, spec: WorkerSpec, imports: Sequence[str]) -> None:  # noqa: ARG002  # none is forked
-        self.engine.launch(spec, order.need, order.initiator, gathers=order.gathers)
+        self.engine.launch(spec, order.need, order.initiator, gathers=order.gathers, gang=_gang_of(order))
 
     def has_living_worker(self, job_id: str) -> bool:
         found = (self.settings.jobs_dir / job_id).glob(f"**/{LAUNCH}")
@@ -84,6 +84,13 @@ def workers_on(
 
 def _of(share: SlurmShare) -> Share:
     return Share(share.partition, share.account, share.qos, share.constraint)
+
+
+def _gang_of(order: LaunchOrder) -> Gang | None:
+    if order.gang_size == 1:
+        return None
+    attempt = f"{order.worker.task} {order.incarnation}"
+    return Gang(hashlib.sha256(attempt.encode()).hexdigest()[:32], order.gang_size)
 
 
 def home_of_names(secret: bytes) -> str:

@@ -82,6 +82,7 @@ class LaunchOrder:
     need: Need = field(default_factory=Need)                          # of this worker alone
     trace: str = ""                              # the id of the trace of its job
     gathers: bool = False                        # where it is placed, it begins when all others of its gang have
+    gang_size: int = 1                           # workers of this party in its gang
 
 
 @dataclass(frozen=True)

@@ -62,17 +62,31 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
         need=need,
         trace=unit.trace(key.job_id),
         gathers=_gathers(unit, task_spec, worker, task),
+        gang_size=_gang_size(unit, task_spec, worker),
     )
 
 
 def _gathers(unit: UnitOfWork, task_spec: TaskSpec, worker: Worker, task: Task) -> bool:
     """Return whether a worker begins together with others. A plain v1 coordinator never says that all are there."""
-    key, command = task.key, task_spec.programs.get(task.key.party)
-    if worker.attempt or worker.slot == COLLECTOR or (command is not None and not command.is_gang):
+    key = task.key
+    if not _is_of_gang(task_spec, worker):
         return False
     if len(_running(task_spec, task.without)) == 1 and len(unit.tx.workers_of_task(key)) == 1:
         return False
     return not any(job.is_plain_v1 for job in unit.tx.jobs_here(key.job_id) if job.party == key.party)
+
+
+def _gang_size(unit: UnitOfWork, task_spec: TaskSpec, worker: Worker) -> int:
+    """Return how many workers here begin together with this one, itself among them."""
+    if worker.is_elastic or not _is_of_gang(task_spec, worker):
+        return 1
+    found = (one for one in unit.tx.workers_of_task(worker.task) if not one.is_elastic)
+    return sum(_is_of_gang(task_spec, one) for one in found)
+
+
+def _is_of_gang(task_spec: TaskSpec, worker: Worker) -> bool:
+    command = task_spec.programs.get(worker.task.party)
+    return not worker.attempt and worker.slot != COLLECTOR and (command is None or command.is_gang)
 
 
 def _collected(tx: Transaction, worker: Worker) -> tuple[Worker, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from fate_flow.settings.engines.partners import read_partners
 from fate_flow.settings.reading.section import Section
 
 KUBERNETES = "kubernetes"
+GANG_SCHEDULERS = ("auto", "none", "volcano", "coscheduling")
 _PULLS = ("IfNotPresent", "Always", "Never")
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 
@@ -27,6 +28,7 @@ class PodShare:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()
     kueue_queue: str = ""
+    volcano_queue: str = ""
     priority_class: str = ""
 
 
@@ -47,6 +49,8 @@ class KubernetesSettings(EngineSettings):
     own: PodShare = field(default_factory=PodShare)
     partners: Mapping[str, PodShare] = field(default_factory=dict)        # by party id
     kueue_check: str = ""                    # the AdmissionCheck that this server answers; empty: none
+    scheduler: str = ""                      # of pods, by name; empty: that of the cluster, or the one for gangs
+    gang_scheduler: str = GANG_SCHEDULERS[0]
     run_as_user: int | None = None
     volume_claim: str = ""                   # of a volume with the home; empty: workers are staged
     keep_seconds: int = 3600                 # of a Job that has ended
@@ -72,12 +76,14 @@ def read_kubernetes(section: Section) -> KubernetesSettings:
         kubeconfig=section.path_with_links("kubeconfig"),
         context=section.text("context"),
         python=section.text("python", "python3"),
-        pull_policy=_pull_policy(section),
+        pull_policy=_one_of(section, "pull_policy", _PULLS),
         pull_secrets=_names(section, "pull_secrets"),
         service_account=_name(section, "service_account"),
         own=own,
         partners=read_partners(section, own, _share),
         kueue_check=_name(section, "kueue_check"),
+        scheduler=_name(section, "scheduler"),
+        gang_scheduler=_one_of(section, "gang_scheduler", GANG_SCHEDULERS),
         run_as_user=None if user < 0 else user,
         volume_claim=_name(section, "volume_claim"),
         keep_seconds=section.whole("keep_seconds", 3600, 60),
@@ -93,6 +99,7 @@ def _share(section: Section, base: PodShare) -> PodShare:
         base.node_selector if section.get("node_selector") is None else _texts(section, "node_selector"),
         base.tolerations if section.get("tolerations") is None else _objects(section, "tolerations"),
         _name(section, "kueue_queue", base.kueue_queue),
+        _name(section, "volcano_queue", base.volcano_queue),
         _name(section, "priority_class", base.priority_class),
     )
 
@@ -105,10 +112,10 @@ def _node_labels(labels: Section, word: str) -> Mapping[str, str]:
     return found
 
 
-def _pull_policy(section: Section) -> str:
-    found = section.text("pull_policy", _PULLS[0])
-    if found not in _PULLS:
-        raise BadSettings(f"{section.name('pull_policy')}: {found!r} is not one of {', '.join(_PULLS)}")
+def _one_of(section: Section, key: str, words: Sequence[str]) -> str:
+    found = section.text(key, words[0])
+    if found not in words:
+        raise BadSettings(f"{section.name(key)}: {found!r} is not one of {', '.join(words)}")
     return found
 
 

@@ -27,6 +27,7 @@ from fate_flow.server.engines.placed_workers import PlacedWorkers
 from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.settings.engines.kubernetes import KubernetesSettings
 from fate_flow.settings.worker_listen import WorkerListen
+from tests.kit.engines.fake_gangs import FakeGangs
 from tests.kit.engines.fake_kubernetes import FakeKubernetes
 from tests.kit.engines.staged_host import KEY, SECRET, OtherHost, StagedServer, json_in
 from tests.kit.waiting import eventually
@@ -41,6 +42,8 @@ print("up", flush=True)
 signal.pause()
 """
 
+WAITS_IN_VOLCANO = "waits in Volcano for nodes for all 2 workers of its gang: NotEnoughResources"
+
 
 @dataclass
 class Site:
@@ -48,13 +51,14 @@ class Site:
     fake: FakeKubernetes
     workers: PlacedWorkers
 
-    def orders(self, worker_id: str, code: str, streams: StreamEnds = NO_STREAMS, *, gathers: bool = False) -> None:
+    def orders(self, worker_id: str, code: str, streams: StreamEnds = NO_STREAMS, gang: int = 0) -> None:
+        """`gang`: how many workers of this party begin together; 0: it begins by itself."""
         parameters = {"command": [sys.executable, "-c", code]}
         self.server.statuses[worker_id] = WorkerStatus.CREATED
         self.workers.launch(LaunchOrder(
             self.server.worker(worker_id), "Command", "ab" * 16, (("guest", "9999"),), parameters, (), 1, 0, 1.0,
             worker_id, program=Program(read_program(parameters), {}, (), "9999"), need=Need(1), streams=streams,
-            gathers=gathers,
+            gathers=bool(gang), gang_size=gang or 1,
         ))  # fmt: skip
 
     def state(self, worker_id: str) -> str:
@@ -101,22 +105,41 @@ def test_a_worker_runs_in_a_pod_and_its_files_come_home(site: Site) -> None:
     assert job.startswith("fate-flow-")
 
 
-def test_a_worker_of_a_gang_begins_when_the_others_are_there(site: Site) -> None:
-    worker, folder = site.server.worker("w0"), site.server.folder("w0")
-    site.orders("w0", WAITS, gathers=True)
-    eventually(lambda: site.workers.observe(worker).has_arrived, lambda: "\n".join(site.fake.output))
-    assert site.state("w0") == "created"
-    assert site.server.woken == [KEY.job_id]
-    site.workers.release(worker)
-    site.begins("w0")
-    site.workers.stop(worker, 20.0)
-    site.ends("w0")
-    assert json_in(folder / EXIT)["exit_code"] == 7
+def test_a_gang_has_all_its_pods_or_none_and_begins_when_the_others_are_there(site: Site) -> None:
+    site.fake.gangs = FakeGangs("scheduling.volcano.sh/v1beta1", places=1)
+    workers = {name: site.server.worker(name) for name in ("w0", "w1")}
+    for name in workers:
+        site.orders(name, WAITS, gang=2)
+
+    def waits(name: str) -> bool:
+        assert site.state(name) == "created"
+        found = Pending.read(site.server.folder(name))
+        return found is not None and found.text == WAITS_IN_VOLCANO
+
+    eventually(lambda: all(waits(name) for name in workers), lambda: str(site.fake.objects))
+    assert site.fake.gangs.places == 1, "one of them could have begun alone"
+    site.fake.gangs.places = 2
+    site.fake.schedule()
+    has_arrived = lambda: all(site.workers.observe(one).has_arrived for one in workers.values())  # noqa: E731
+    eventually(has_arrived, lambda: "\n".join(site.fake.output))
+    assert set(site.server.woken) == {KEY.job_id}
+    for name, worker in workers.items():
+        assert site.state(name) == "created"
+        site.workers.release(worker)
+        site.begins(name)
+        site.workers.stop(worker, 20.0)
+        site.ends(name)
+        assert json_in(site.server.folder(name) / EXIT)["exit_code"] == 7
+    site.fake.has_nodes = False
+    site.orders("w2", CODE)                  # without any worker, it lists only once a minute
+    assert site.state("w2") == "created"
+    eventually(lambda: not any(kind == "podgroups" for kind, _ in site.fake.objects), "the PodGroup goes with its gang")
+    site.workers.stop(site.server.worker("w2"), 1.0)
 
 
 def test_a_worker_that_waits_for_its_gang_may_be_stopped(site: Site) -> None:
     worker, folder = site.server.worker("w0"), site.server.folder("w0")
-    site.orders("w0", CODE, gathers=True)
+    site.orders("w0", CODE, gang=1)
     eventually(lambda: site.workers.observe(worker).has_arrived, lambda: "\n".join(site.fake.output))
     site.workers.stop(worker, 20.0)
     site.ends("w0")

@@ -22,8 +22,11 @@ from urllib.parse import parse_qs, urlsplit
 import kubernetes_validate
 import yaml
 
+from tests.kit.engines.fake_gangs import FakeGangs, problems_of
+
 VERSION = "1.33"
 _PREFIXES = {"jobs": "/apis/batch/v1", "pods": "/api/v1", "secrets": "/api/v1"}
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 Object = dict[str, Any]
 
@@ -41,6 +44,7 @@ class FakeKubernetes:
     asked: list[str] = field(default_factory=list)
     output: list[str] = field(default_factory=list)
     has_nodes: bool = True
+    gangs: FakeGangs = field(default_factory=FakeGangs)
     lock: threading.RLock = field(default_factory=threading.RLock)
     _processes: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
     _threads: list[threading.Thread] = field(default_factory=list)
@@ -100,7 +104,8 @@ class FakeKubernetes:
         return _failure(status, "the answer is lost") if status else found
 
     def _place(self, path: str) -> tuple[str, str]:
-        for kind, prefix in _PREFIXES.items():
+        prefixes = {**_PREFIXES, **({"podgroups": f"/apis/{self.gangs.version}"} if self.gangs.version else {})}
+        for kind, prefix in prefixes.items():
             top = f"{prefix}/namespaces/{self.namespace}/{kind}"
             if path == top or path.startswith(f"{top}/"):
                 return kind, path[len(top) + 1 :]
@@ -109,7 +114,11 @@ class FakeKubernetes:
     def _answer(
         self, method: str, kind: str, name: str, query: Mapping[str, list[str]], body: Object | None
     ) -> tuple[int, Object]:  # fmt: skip
-        if kind not in _PREFIXES:
+        if kind == _REVIEWS:
+            return 201, {"kind": "SelfSubjectAccessReview", "status": {"allowed": self.gangs.may_make}}
+        if self.gangs.version and kind == f"/apis/{self.gangs.version}":
+            return 200, {"kind": "APIResourceList", "resources": [{"name": "podgroups"}]}
+        if kind not in (*_PREFIXES, "podgroups"):
             return _failure(404, "the server could not find the requested resource")
         if method == "POST" and body is not None:
             return self._create(kind, body)
@@ -120,13 +129,16 @@ class FakeKubernetes:
         if found is None:
             return _failure(404, f'{kind} "{name}" not found')
         if method == "DELETE":
-            self._delete(found, query)
+            self._delete(kind, found, query)
         return 200, found
 
     def _create(self, kind: str, body: Object) -> tuple[int, Object]:
         try:
-            kubernetes_validate.validate(body, VERSION, strict=True)
-        except kubernetes_validate.ValidationError as error:
+            if kind == "podgroups":
+                assert not (problems := problems_of(body)), problems
+            else:
+                kubernetes_validate.validate(body, VERSION, strict=True)
+        except (kubernetes_validate.ValidationError, AssertionError) as error:
             return _failure(422, str(error))
         meta = body["metadata"]
         if (kind, meta["name"]) in self.objects:
@@ -142,7 +154,10 @@ class FakeKubernetes:
         every = [one for (found, _), one in self.objects.items() if found == kind]
         return [one for one in every if wanted.items() <= one["metadata"].get("labels", {}).items()]
 
-    def _delete(self, job: Object, query: Mapping[str, list[str]]) -> None:
+    def _delete(self, kind: str, job: Object, query: Mapping[str, list[str]]) -> None:
+        if kind == "podgroups":
+            del self.objects[kind, job["metadata"]["name"]]
+            return
         assert query.get("propagationPolicy") == ["Background"], "its pods would stay"
         name = job["metadata"]["name"]
         del self.objects["jobs", name]
@@ -159,14 +174,23 @@ class FakeKubernetes:
             return
         template, name = job["spec"]["template"], job["metadata"]["name"]
         meta = {**template["metadata"], "name": f"{name}-pod", "creationTimestamp": "2026-01-01T00:00:00Z"}
-        pod = {"metadata": meta, "spec": template["spec"], "status": {"phase": "Pending"}}
+        pod = {"metadata": meta, "spec": {**template["spec"]}, "status": {"phase": "Pending"}}
         self.objects["pods", f"{name}-pod"] = pod
         if not self.has_nodes:
             pod["status"]["conditions"] = [{
                 "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/0 nodes fit",
             }]  # fmt: skip
             return
-        thread = threading.Thread(target=self._run_pod, args=(name, pod), daemon=True)
+        self.gangs.waiting.append((pod, lambda: self._start(name, pod)))
+        self.schedule()
+
+    def schedule(self) -> None:
+        """What the scheduler does when a pod has come, or there are more places."""
+        with self.lock:
+            self.gangs.schedule({name: one for (kind, name), one in self.objects.items() if kind == "podgroups"})
+
+    def _start(self, job: str, pod: Object) -> None:
+        thread = threading.Thread(target=self._run_pod, args=(job, pod), daemon=True)
         self._threads.append(thread)
         thread.start()
 

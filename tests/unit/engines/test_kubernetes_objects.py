@@ -187,7 +187,7 @@ DEPLOY = Path(__file__).parents[3] / "deploy" / "kubernetes"
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_manifests_for_operators_are_valid_and_complete(version: str) -> None:
     kinds = []
-    for folder in (DEPLOY, DEPLOY / "kueue"):
+    for folder in (DEPLOY, DEPLOY / "kueue", DEPLOY / "gangs"):
         listed_files = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
         files = {one.name for one in folder.glob("*.yaml") if one.name != "kustomization.yaml"}
         assert sorted(listed_files) == sorted(files)

@@ -70,6 +70,9 @@ class FakeKueue:
         self.patched.append((name, patch))
         self.conditions = patch["status"]["conditions"]
 
+    def offers_pod_groups(self, *_: str) -> bool:
+        return False
+
     def _ask(self, what: str) -> None:
         self.asked.append(what)
         if self.status:

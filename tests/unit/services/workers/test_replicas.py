@@ -231,7 +231,7 @@ def test_a_program_that_this_party_does_not_run_is_refused_before_anything_is_wr
 
 def test_ranks_that_a_cluster_places_begin_when_the_last_of_them_has_arrived() -> None:
     host = a_host(replicas=2)
-    assert [order.gathers for order in host.engine.launched] == [True, True]
+    assert [(order.gathers, order.gang_size) for order in host.engine.launched] == [(True, 2), (True, 2)]
     arrived, waits = Observation("created", is_placed=True, has_arrived=True), "waits in Slurm for 1 node: Resources"
     see(host, arrived, Observation("created", is_placed=True, waits=waits))
     assert host.task().waits == waits
@@ -247,4 +247,4 @@ def test_ranks_that_a_cluster_places_begin_when_the_last_of_them_has_arrived() -
 ])  # fmt: skip
 def test_ranks_that_are_replaced_one_by_one_do_not_wait_for_each_other(parameters: dict[str, int]) -> None:
     host = a_host(**parameters)
-    assert not any(order.gathers for order in host.engine.launched)
+    assert {(order.gathers, order.gang_size) for order in host.engine.launched} == {(False, 1)}

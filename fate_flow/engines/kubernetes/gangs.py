@@ -1,0 +1,203 @@
+"""Gangs of workers on one cluster: a scheduler that knows PodGroups places all pods of a gang, or none of them.
+
+Volcano and the plugin Coscheduling have a kind PodGroup each, in an API group of their own; what is the same in both is
+enough here. A PodGroup is there before the first Job of its gang: without it, Coscheduling places a pod by itself. It
+is made again if somebody has deleted it, and is deleted when no Job of its gang is left that has not ended.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from fate_flow.core.text.phrases import sanitized
+from fate_flow.engines.kubernetes.kueue import Manifest
+from fate_flow.engines.kubernetes.problem import ApiProblem
+from fate_flow.engines.placed.cluster import Waiting
+
+log = logging.getLogger(__name__)
+
+GANG_LABEL = "fate-flow/gang"                # of a Job, its pod and its PodGroup: the name of the PodGroup
+GROUP_SPEC = "fate-flow/pod-group"           # the annotation of a Job with the spec of its PodGroup
+AUTO, NONE = "auto", "none"
+_ENOUGH_LISTINGS = 2                         # without a Job, one after the other: the Job is made after its PodGroup
+_APPLY = "apply deploy/kubernetes/gangs, or set gang_scheduler of the engine to none"
+
+
+@dataclass(frozen=True)
+class GangScheduler:
+    """A scheduler that knows PodGroups, and how a pod says of which one it is."""
+
+    word: str                                # in the configuration
+    title: str                               # for people
+    group: str                               # of the API, with `version`
+    version: str
+    label: str = ""                          # of a pod, with the name of its PodGroup
+    annotation: str = ""
+    scheduler_name: str = ""                 # of all pods of the engine; empty: that of the cluster
+    queue_annotation: str = ""               # of a pod without a PodGroup of this server
+
+
+VOLCANO = GangScheduler(
+    "volcano", "Volcano", "scheduling.volcano.sh", "v1beta1", annotation="scheduling.k8s.io/group-name",
+    scheduler_name="volcano", queue_annotation="scheduling.volcano.sh/queue-name",
+)  # fmt: skip
+COSCHEDULING = GangScheduler(
+    "coscheduling", "Kubernetes", "scheduling.x-k8s.io", "v1alpha1", label="scheduling.x-k8s.io/pod-group"
+)
+SCHEDULERS = (VOLCANO, COSCHEDULING)
+"""In the order in which one is looked for."""
+
+
+class GangApi(Protocol):
+    """The requests that are needed. Each ends in time, and raises ApiProblem if it does not succeed."""
+
+    def offers_pod_groups(self, group: str, version: str) -> bool:
+        """Return whether the API server has a kind PodGroup in this version of this API group."""
+        ...
+
+    def may_make_pod_groups(self, namespace: str, group: str) -> bool:
+        """Return whether the account of this server may make them."""
+        ...
+
+    def create_pod_group(self, namespace: str, group: str, version: str, manifest: Manifest) -> None: ...
+
+    def list_pod_groups(self, namespace: str, group: str, version: str, selector: str) -> Collection[Manifest]: ...
+
+    def delete_pod_group(self, namespace: str, group: str, version: str, name: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class PodGroup:
+    """The PodGroup of a gang that is to be placed."""
+
+    name: str
+    spec: Mapping[str, Any]
+
+
+@dataclass
+class Gangs:
+    """The PodGroups of one home. `wish`: the word of a scheduler, `none`, or `auto`: the one whose PodGroups the API
+    server offers, and this server may make. It is looked for once, when it is first needed."""
+
+    api: GangApi
+    namespace: str
+    labels: Mapping[str, str]                # of every PodGroup of this home
+    selector: str                            # by which they are found
+    wish: str = AUTO
+    _found: GangScheduler | None = None
+    _is_sought: bool = False
+    _without: dict[str, int] = field(default_factory=dict)       # by name: in how many listings it had no Job
+    _may_be_left: bool = True                # as after a restart, PodGroups that no Job needs
+
+    def scheduler(self) -> GangScheduler | None:
+        """Return the scheduler for gangs; None if there is none. Raises ApiProblem."""
+        if not self._is_sought:
+            self._found = self._seek()
+            self._is_sought = True
+            named = f"{self._found.title} ({self._found.group})" if self._found else "nobody as one: one by one"
+            log.info("Kubernetes: the pods of a gang are placed by %s", named)
+        return self._found
+
+    def make(self, one: PodGroup) -> None:
+        """Make a PodGroup, unless it is there. Raises ApiProblem."""
+        scheduler = self.scheduler()
+        if scheduler is None:
+            return
+        try:
+            self.api.create_pod_group(self.namespace, scheduler.group, scheduler.version, {
+                "apiVersion": f"{scheduler.group}/{scheduler.version}",
+                "kind": "PodGroup",
+                "metadata": {
+                    "name": one.name, "namespace": self.namespace, "labels": {**self.labels, GANG_LABEL: one.name},
+                },
+                "spec": dict(one.spec),
+            })  # fmt: skip
+        except ApiProblem as problem:
+            if problem.status in (403, 404):
+                raise ApiProblem(problem.status, f"PodGroup of {scheduler.word}: {_APPLY}: {problem.text}") from problem
+            if problem.status != 409:
+                raise
+
+    def look(self, jobs: Iterable[Manifest], unfinished: Collection[str]) -> Mapping[str, Manifest] | None:
+        """Return the PodGroups by name, after this has made what is missing and deleted what nobody needs; None if they
+        are not known now. `jobs`: of a listing; `unfinished`: the names of those that have not ended."""
+        wanted = {name: job for job in jobs if job["metadata"]["name"] in unfinished and (name := gang_of(job))}
+        if not wanted and not self._may_be_left:
+            return {}
+        try:
+            scheduler = self.scheduler()
+            if scheduler is None:
+                return {}
+            listed = self.api.list_pod_groups(self.namespace, scheduler.group, scheduler.version, self.selector)
+            found = {str(one["metadata"]["name"]): one for one in listed}
+            self._may_be_left = bool(found or wanted)
+            for name in wanted.keys() - found.keys():
+                if spec := _spec_in(wanted[name]):
+                    self.make(PodGroup(name, spec))
+            self._delete_unused(scheduler, found.keys() - wanted.keys())
+        except ApiProblem as problem:
+            log.warning("Kubernetes: the PodGroups cannot be looked at now: %s", problem.text)
+            return None
+        return found
+
+    def waiting(self, job: Manifest, groups: Mapping[str, Manifest], word: str) -> Waiting | None:
+        """Return why a pod without a node waits; None if it is of no gang. `word`: what its pod says."""
+        name, scheduler = gang_of(job), self._found
+        if not name or scheduler is None:
+            return None
+        found = groups.get(name)
+        if found is None:
+            return Waiting("other", f"waits in {scheduler.title} for its PodGroup, which is made again")
+        every = f"all {(found.get('spec') or {}).get('minMember')} workers of its gang"
+        status = found.get("status") or {}
+        phase = str(status.get("phase") or "Pending")
+        if scheduler is VOLCANO and phase == "Pending":
+            return Waiting("resources", f"waits in Volcano until its queue has room for {every}")
+        said = sanitized(_unschedulable(status) or word or phase, 60)
+        return Waiting("resources", f"waits in {scheduler.title} for nodes for {every}: {said}")
+
+    # ------------------------------------------------------------------ parts
+
+    def _seek(self) -> GangScheduler | None:
+        if self.wish != AUTO:
+            return next((one for one in SCHEDULERS if one.word == self.wish), None)
+        for one in SCHEDULERS:
+            if not self.api.offers_pod_groups(one.group, one.version):
+                continue
+            if self.api.may_make_pod_groups(self.namespace, one.group):
+                return one
+            log.info("Kubernetes: this server may not make the PodGroups of %s: %s", one.word, _APPLY)
+        return None
+
+    def _delete_unused(self, scheduler: GangScheduler, names: Collection[str]) -> None:
+        self._without = {name: self._without.get(name, 0) + 1 for name in names}
+        for name in [name for name, often in self._without.items() if often >= _ENOUGH_LISTINGS]:
+            try:
+                self.api.delete_pod_group(self.namespace, scheduler.group, scheduler.version, name)
+            except ApiProblem as problem:
+                if problem.status != 404:
+                    raise
+
+
+def gang_of(job: Mapping[str, Any]) -> str:
+    """Return the name of the PodGroup of a Job; empty if it has none."""
+    return str((job["metadata"].get("labels") or {}).get(GANG_LABEL, ""))
+
+
+def _spec_in(job: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the spec of the PodGroup of a Job; empty if somebody has changed what the Job says of it."""
+    try:
+        found = json.loads(job["metadata"].get("annotations", {}).get(GROUP_SPEC, "{}"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _unschedulable(status: Mapping[str, Any]) -> str:
+    """Return the last reason of Volcano for which it has not placed a gang; empty if it says none."""
+    found = [one for one in status.get("conditions") or () if one.get("type") == "Unschedulable"]
+    return str(found[-1].get("reason") or "") if found and found[-1].get("status") == "True" else ""
