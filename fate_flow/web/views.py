@@ -13,6 +13,7 @@ from flask import Blueprint, Response, request
 from fate_flow.api.monitoring.peer_states import peers_of
 from fate_flow.api.v1.jobs.explain import explained, queued, recounted
 from fate_flow.api.v1.jobs.list_arguments import read_place, read_search, written_place
+from fate_flow.api.v1.rendering.job_engines import engines_here
 from fate_flow.core.model.grammar import check_job_id
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import JobStatus
@@ -133,8 +134,8 @@ class _Views:
         spec = self._board.spec(job_id, own.revision, document)
         before = self._queries.approved_before(job_id, own.initiator.party_id, document) if document else None
         found = explained(
-            snapshot, spec, now=0, order=tuple(spec.tasks) if spec else (), limit=context.rules.party_silence,
-            least_ttl=context.ceilings.ttl_of(0), no_space="",
+            snapshot, engines_here(context, snapshot, spec), spec, now=0, order=tuple(spec.tasks) if spec else (),
+            limit=context.rules.party_silence, least_ttl=context.ceilings.ttl_of(0), no_space="",
         )
         nodes = nodes_of(spec, found["tasks"]) if spec is not None else ()
         drawn = json.dumps([one.as_json() for one in nodes]) if 1 < len(nodes) <= MOST_DRAWN else ""

@@ -55,6 +55,9 @@ _SEAT = an_object({
     "message": TEXT,
     "asked_cores": COUNT,
     "free_cores": or_null(COUNT),
+    "engines": a_list(an_object({
+        "engine": TEXT, "cores": COUNT, "memory": COUNT, "gpus": COUNT, "is_held": YES_NO,
+    }), description="Only for this party: what the job asks of each of its engines."),
     "approval": described(or_null(TEXT), "Who approved the job there, and why; null: none is needed, or none yet."),
     "trouble": described(or_null(TEXT), "The problem of the connection to it, or back, and when it is given up."),
 }, title="Seat", description="A party of the job as its initiator sees it; elsewhere, this party.")  # fmt: skip
@@ -94,6 +97,7 @@ _ELASTIC = an_object({
 
 _SHARE = an_object({
     **_PARTY_TASK["properties"],
+    "engine": described(or_null(TEXT), "Only for this party: the engine on which its workers run, or will run."),
     "workers": a_list(_WORKER, description="Only for this party: the newest process of each worker."),
     "elastic": or_null(_ELASTIC),
 }, title="Share")  # fmt: skip

@@ -46,7 +46,7 @@ def print_explanation(job_id: str, data: Mapping[str, Any]) -> None:
         _print_seats(seats)
     if tasks := data.get("tasks"):
         click.echo("")
-        print_table(("task", "status", "party", "there", "took", "why"), _task_rows(tasks, data))
+        _print_tasks(tasks, data)
 
 
 def _approval(job_id: str, approval: Any) -> str:
@@ -81,6 +81,33 @@ def _print_seats(seats: Sequence[Mapping[str, Any]]) -> None:
     shows_free = any(seat.get("free_cores") is not None for seat in seats)
     headers = ("party", "state", "cores asked", *(("cores free",) if shows_free else ()), "message")
     print_table(headers, (_seat(seat, shows_free) for seat in seats))
+
+
+    for seat in seats:
+        if len(engines := seat.get("engines") or ()) > 1:
+            print_line(f"{party_name(seat)} asks for {', '.join(map(_of_engine, engines))}")
+
+
+def _of_engine(asked: Mapping[str, Any]) -> str:
+    parts = [counted(asked.get("cores") or 0, "core")]
+    if asked.get("memory"):
+        parts.append(f"{asked['memory']} MB of memory")
+    if asked.get("gpus"):
+        parts.append(counted(asked["gpus"], "GPU"))
+    return f"{' and '.join(parts)} of engine {asked.get('engine')}"
+
+
+def _print_tasks(tasks: Sequence[Mapping[str, Any]], job: Mapping[str, Any]) -> None:
+    """Print the tasks. If this party has them on more than one engine, a column names the engine of each share here."""
+    used = {share.get("engine") for task in tasks for share in task.get("parties") or ()} - {None}
+    rows = _task_rows(tasks, job)
+    if len(used) < 2:
+        print_table(_TASKS, (row[:4] + row[5:] for row in rows))
+    else:
+        print_table((*_TASKS[:4], "engine", *_TASKS[4:]), rows)
+
+
+_TASKS = ("task", "status", "party", "there", "took", "why")
 
 
 def print_plan(data: Mapping[str, Any]) -> None:
@@ -127,22 +154,23 @@ def _seat(seat: Mapping[str, Any], shows_free: bool) -> tuple[object, ...]:
 
 
 def _task_rows(tasks: Any, job: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
-    """Yield the rows of the tasks; a reason that is already shown for the job is not repeated."""
+    """Yield the rows of the tasks, with their engines; a reason that is already shown for the job is not repeated."""
     now, known = job.get("time"), (job,) if job.get("reason") else ()
     for task in tasks:
         name, version = task.get("component_name"), task.get("task_version")
         head: tuple[object, ...] = (f"{name} #{version}" if version else name, status_of(task))
         shares = task.get("parties") or ()
         if not shares or (_why(task) and not _is_said(task, (*known, *shares))):
-            yield (*head, "", "", "", _why(task))
+            yield (*head, "", "", "", "", _why(task))
             head = ("", "")
         for share in shares:
-            yield (*head, party_name(share), share.get("status"), _took(share, now), _share_why(share, job))
+            there = party_name(share), share.get("status"), share.get("engine") or ""
+            yield (*head, *there, _took(share, now), _share_why(share, job))
             head = ("", "")
             yield from _worker_rows(share)
         if last := task.get("last_version"):
             status, before = last.get("status"), last.get("task_version")
-            yield f"{name} #{before}", status, party_name(last), status, _took(last, now), _why(last)
+            yield f"{name} #{before}", status, party_name(last), status, "", _took(last, now), _why(last)
 
 
 def _share_why(share: Mapping[str, Any], job: Mapping[str, Any]) -> str:
@@ -179,7 +207,7 @@ def _worker_rows(share: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
     """Yield rows for the number of elastic workers, and for the workers of a share that failed or replaced others."""
     if elastic := share.get("elastic"):
         text = f"{elastic.get('running')} of {elastic.get('most')} run, {elastic.get('lent')} lent"
-        yield "", "", "  elastic workers", "", "", text
+        yield "", "", "  elastic workers", "", "", "", text
     for worker in share.get("workers") or ():
         why = _why(worker | {"role": share.get("role"), "party_id": share.get("party_id")})
         if (why and not _is_said(worker, (share,))) or worker.get("attempt"):
@@ -188,7 +216,7 @@ def _worker_rows(share: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
             which += f", attempt {worker['attempt']}" if worker.get("attempt") else ""
             name = which if worker.get("worker") is not None else "output collector"
             said = ": ".join(filter(None, (why, worker["exit_status"])))
-            yield "", "", f"  {name}", worker.get("status"), "", said
+            yield "", "", f"  {name}", worker.get("status"), "", "", said
 
 
 def _planned(task: Mapping[str, Any], shows_stage: bool) -> tuple[object, ...]:

@@ -57,7 +57,7 @@ class Api(KueueApi, GangApi, Protocol):
 class KubernetesCluster:
     """The Jobs of one home. `reach`: how the agent of a worker reaches the server; None: on a volume with the home;
     `partners`: by party, what the pods of its jobs have; those of other parties have `pods`. `admission`: the
-    AdmissionCheck of this server; None: Kueue alone decides when a Job begins. `gang_scheduler`: the wish of `Gangs`.
+    AdmissionCheck of this server; None: Kueue alone decides when a Job begins. `gang_scheduler`: the choice of `Gangs`.
     """
 
     title = "Kubernetes"

@@ -80,14 +80,14 @@ class PodGroup:
 
 @dataclass
 class Gangs:
-    """The PodGroups of one home. `wish`: the word of a scheduler, `none`, or `auto`: the one whose PodGroups the API
+    """The PodGroups of one home. `choice`: the word of a scheduler, `none`, or `auto`: the one whose PodGroups the API
     server offers, and this server may make. It is looked for once, when it is first needed."""
 
     api: GangApi
     namespace: str
     labels: Mapping[str, str]                # of every PodGroup of this home
     selector: str                            # by which they are found
-    wish: str = AUTO
+    choice: str = AUTO
     _found: GangScheduler | None = None
     _is_sought: bool = False
     _without: dict[str, int] = field(default_factory=dict)       # by name: in how many listings it had no Job
@@ -156,15 +156,15 @@ class Gangs:
         status = found.get("status") or {}
         phase = str(status.get("phase") or "Pending")
         if scheduler is VOLCANO and phase == "Pending":
-            return Waiting("resources", f"waits in Volcano until its queue has room for {every}")
+            return Waiting("resources", f"waits in Volcano until its queue has capacity for {every}")
         said = sanitized(_unschedulable(status) or word or phase, 60)
         return Waiting("resources", f"waits in {scheduler.title} for nodes for {every}: {said}")
 
     # ------------------------------------------------------------------ parts
 
     def _seek(self) -> GangScheduler | None:
-        if self.wish != AUTO:
-            return next((one for one in SCHEDULERS if one.word == self.wish), None)
+        if self.choice != AUTO:
+            return next((one for one in SCHEDULERS if one.word == self.choice), None)
         for one in SCHEDULERS:
             if not self.api.offers_pod_groups(one.group, one.version):
                 continue

@@ -41,7 +41,7 @@ from fate_flow.services.workers.launch_orders import launch_order
 from fate_flow.services.workers.moves import exit_worker, move_federated, move_party_task, place_fields, read_again
 from fate_flow.services.workers.needs import with_devices
 from fate_flow.services.workers.outputs import publish_outputs, why_unknown
-from fate_flow.services.workers.placement import known_placement, placement_of_task
+from fate_flow.services.workers.placement import engine_beside
 from fate_flow.services.workers.recorded_workers import record_order
 from fate_flow.services.workers.reports import tell_initiator
 
@@ -85,10 +85,7 @@ def start_worker(unit: UnitOfWork, job: Job, task: Task, without: tuple[str, ...
 
 def _engine_for(unit: UnitOfWork, spec: JobSpec, job: Job, task: Task) -> str:
     """Return the engine for the workers of a share. The engine of the job is the one on which it has reserved."""
-    of_task = placement_of_task(unit.context, spec, spec.tasks[task.key.name], task.key.party)
-    if of_task is None or of_task.engine == known_placement(unit.context, spec, task.key.party).engine:
-        return job.claim.engine
-    return of_task.engine or unit.context.engines.default
+    return engine_beside(unit.context, spec, spec.tasks[task.key.name], task.key.party) or job.claim.engine
 
 
 def _why_nothing_held(job: Job, engine: str) -> str:

@@ -200,6 +200,14 @@ def queue_of_task(context: Context, spec: JobSpec, task: TaskSpec, seat: Party, 
     return place.queue if (place.engine or context.engines.default) == engine else ""
 
 
+def engine_beside(context: Context, spec: JobSpec, task: TaskSpec, seat: Party) -> str:
+    """Return the engine of a task that does not go to that of its job; empty if it does."""
+    found, of_job = placement_of_task(context, spec, task, seat), known_placement(context, spec, seat)
+    if found is None or found.engine == of_job.engine:
+        return ""
+    return found.engine or context.engines.default
+
+
 def engine_for(unit: UnitOfWork, job: Job) -> str:
     """Return the engine on which this seat reserves, whether or not the configuration still has it."""
     return job.asked.engine or unit.context.engines.default

@@ -112,10 +112,10 @@ def _node_labels(labels: Section, word: str) -> Mapping[str, str]:
     return found
 
 
-def _one_of(section: Section, key: str, words: Sequence[str]) -> str:
-    found = section.text(key, words[0])
-    if found not in words:
-        raise BadSettings(f"{section.name(key)}: {found!r} is not one of {', '.join(words)}")
+def _one_of(section: Section, key: str, known: Sequence[str]) -> str:
+    found = section.text(key, known[0])
+    if found not in known:
+        raise BadSettings(f"{section.name(key)}: {found!r} is not one of {', '.join(known)}")
     return found
 
 

@@ -53,7 +53,8 @@ def parts_to_json(parts: tuple[EnginePart, ...]) -> str | None:
     return json.dumps([[one.engine, one.cores, one.memory, one.gpus] for one in parts]) if parts else None
 
 
-def _parts_of(text: str | None) -> tuple[EnginePart, ...]:
+def parts_of(text: str | None) -> tuple[EnginePart, ...]:
+    """Return the parts of a claim that the text of a column says."""
     return tuple(EnginePart(*part) for part in json.loads(text)) if text else ()
 
 
@@ -68,12 +69,12 @@ JOBS = RowMap(Job, JobRow, {
     "claim": {
         "token": "f_claim", "round_number": "f_claim_turn", "renewals": "f_claim_renewals",
         "taken_time": "f_apply_resource_time", "engine": Converted("f_engine_name", _engine_of, _name_of, None),
-        "elsewhere": Converted("f_elsewhere", _parts_of, parts_to_json, None),
+        "elsewhere": Converted("f_elsewhere", parts_of, parts_to_json, None),
     },
     "asked": {
         "cores": "f_asked_cores", "memory": "f_asked_memory",
         "gpus": "f_asked_gpus", "engine": Converted("f_asked_engine", _engine_of, name_in_fate, ""),
-        "elsewhere": Converted("f_asked_elsewhere", _parts_of, parts_to_json, None),
+        "elsewhere": Converted("f_asked_elsewhere", parts_of, parts_to_json, None),
         "token": None, "round_number": None, "renewals": None, "taken_time": None,
     },
     "blocked_by": "f_lacks",

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from peewee import Database
 
 from fate_flow.core.model.history import HistoryEntry
-from fate_flow.core.model.job import JobKey
+from fate_flow.core.model.job import Claim, JobKey
+from fate_flow.core.model.resources import name_in_fate
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JOB_UNFINISHED
 from fate_flow.store.contract.transaction import handed_on, published
@@ -21,6 +23,7 @@ from fate_flow.store.database.engine_rows import EngineRow
 from fate_flow.store.database.models import JobRow, StorageTableRow, TaskRow
 from fate_flow.store.database.queries import job_is
 from fate_flow.store.database.result_rows import MetricRow, OutputRow
+from fate_flow.store.database.rows import parts_of
 from fate_flow.store.sql.resources import COMPUTING
 from fate_flow.store.sql.results import metric_of
 from fate_flow.store.values import READ, Document, Metric, MetricPiece, OutputTable, TableMeta
@@ -140,14 +143,18 @@ class Views(ReadOnly):
 
     @read_again
     def jobs_that_hold(self, fields: Collection[str]) -> list[Row]:
-        """Return the jobs with a reservation here, oldest first."""
+        """Return what jobs hold here: a row for each engine of which they hold something, the oldest job first.
+
+        The fields have to include cores, memory, gpus and engine_name, which are of this engine."""
         # Ended jobs hold nothing, so the condition on the status only lets the database use its index.
         holds = JobRow.f_status.in_([status.value for status in JOB_UNFINISHED]) & (
             JobRow.f_resource_in_use == True  # noqa: E712
         )
         names = tuple(fields)
         with self._reading():
-            return read_rows(_select(JobRow, names).where(holds).order_by(JobRow.f_create_time), JobRow, names)
+            read = (*names, "elsewhere")
+            rows = read_rows(_select(JobRow, read).where(holds).order_by(JobRow.f_create_time), JobRow, read)
+        return [one for row in rows for one in _at_engines(row)]
 
     @read_again
     def engine(self, fields: Collection[str], name: str = "") -> Row | None:
@@ -232,6 +239,16 @@ class Views(ReadOnly):
 
 def _select(model: Any, names: tuple[str, ...]) -> Any:
     return model.select(*(column_of(model, name) for name in names))
+
+
+def _at_engines(row: Row) -> list[Row]:
+    """Return what a job holds, of a row with `elsewhere`: a row for each engine, its own first."""
+    parts = tuple(replace(one, engine=name_in_fate(one.engine)) for one in parts_of(row.pop("elsewhere")))
+    held = Claim(row["cores"], row["memory"], engine=row["engine_name"], gpus=row["gpus"], elsewhere=parts).by_engine()
+    found = [(name, one) for name, one in held.items() if one != Claim()] or list(held.items())
+    return [
+        {**row, "engine_name": name, "cores": one.cores, "memory": one.memory, "gpus": one.gpus} for name, one in found
+    ]
 
 
 def _with_wait_fields(fields: Collection[str]) -> tuple[str, ...]:

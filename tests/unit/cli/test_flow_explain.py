@@ -42,6 +42,30 @@ why it waits: host 10000 has 2 of 8 cores free, 4 asked; 3rd in the queue
 """
 
 
+def test_tasks_on_several_engines_say_on_which(flow, stub):
+    ask = {"memory": 0, "gpus": 0, "is_held": True}
+    own = {"role": "guest", "party_id": "9999", "status": "running", "reason": None, "message": ""}
+    stub.answers(answer({
+        "status": "running",
+        "parties": [{"role": "guest", "party_id": "9999", "status": "started", "message": "", "asked_cores": 5,
+                     "engines": [{**ask, "engine": "local", "cores": 2},
+                                 {**ask, "engine": "slurm", "cores": 3, "memory": 64, "gpus": 1}]}],
+        "tasks": [
+            {"component_name": "psi_0", "status": "running", "parties": [{**own, "engine": "local"}]},
+            {"component_name": "lr_0", "status": "running", "parties": [
+                {**own, "engine": "slurm"}, {**own, "role": "host", "party_id": "10000", "engine": None},
+            ]},
+        ],
+    }))  # fmt: skip
+    lines = [" ".join(line.split()) for line in flow("job", "explain", "--table", "-j", "42").stdout.splitlines()]
+    assert lines[-6:] == [
+        "guest-9999 asks for 2 cores of engine local, 3 cores and 64 MB of memory and 1 GPU of engine slurm", "",
+        "task status party there engine took why",
+        "psi_0 running guest-9999 running local",
+        "lr_0 running guest-9999 running slurm", "host-10000 running",
+    ]
+
+
 def test_the_history_has_a_line_for_each_move(flow, stub):
     stub.answers(answer({"moves": [
         {"time": 0, "level": "job", "role": "guest", "party_id": "9999", "component_name": None, "old": None,

@@ -88,8 +88,8 @@ class FakeApi:
             raise ApiProblem(self.fails[what], "no")
 
 
-def a_cluster(api: Any, wish: str = "auto", **pods: Any) -> KubernetesCluster:
-    return KubernetesCluster(api, "h", replace(PODS, **pods), None, gang_scheduler=wish)
+def a_cluster(api: Any, choice: str = "auto", **pods: Any) -> KubernetesCluster:
+    return KubernetesCluster(api, "h", replace(PODS, **pods), None, gang_scheduler=choice)
 
 
 def placement(number: int = 0, gang: Gang | None = GANG) -> Placement:
@@ -112,7 +112,7 @@ def seen(cluster: KubernetesCluster) -> Listed:
 # ---------------------------------------------------------------------- which scheduler
 
 
-@pytest.mark.parametrize(("wish", "offers", "allows", "is_used"), [
+@pytest.mark.parametrize(("choice", "offers", "allows", "is_used"), [
     ("auto", (), SCHEDULERS, ""),
     ("auto", SCHEDULERS, SCHEDULERS, "scheduling.volcano.sh/v1beta1"),
     ("auto", SCHEDULERS, (COSCHEDULING,), "scheduling.x-k8s.io/v1alpha1"),
@@ -123,10 +123,10 @@ def seen(cluster: KubernetesCluster) -> Listed:
     ("coscheduling", SCHEDULERS, SCHEDULERS, "scheduling.x-k8s.io/v1alpha1"),
 ])  # fmt: skip
 def test_which_scheduler_places_a_gang(
-    wish: str, offers: tuple[GangScheduler, ...], allows: tuple[GangScheduler, ...], is_used: str
+    choice: str, offers: tuple[GangScheduler, ...], allows: tuple[GangScheduler, ...], is_used: str
 ) -> None:
     api = FakeApi(offers, allows)
-    placed(api, a_cluster(api, wish))
+    placed(api, a_cluster(api, choice))
     assert {one["apiVersion"] for one in api.groups.values()} == ({is_used} if is_used else set())
     pod = api.jobs["fate-flow-h-0"]["spec"]["template"]
     meta = {**pod["metadata"]["annotations"], **pod["metadata"]["labels"]}
@@ -194,8 +194,8 @@ def test_no_worker_of_a_gang_is_placed_without_its_group(
     api = FakeApi(fails={"create group": status})
     assert a_cluster(api, "volcano").submit(placement()).taken is taken
     assert api.jobs == {}
-    is_told = "apply deploy/kubernetes/gangs, or set gang_scheduler" in caplog.text
-    assert is_told == (status in (403, 404))
+    is_said = "apply deploy/kubernetes/gangs, or set gang_scheduler" in caplog.text
+    assert is_said == (status in (403, 404))
 
 
 # ---------------------------------------------------------------------- when it is deleted, and made again
@@ -262,9 +262,9 @@ SHORT = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResource
 
 
 @pytest.mark.parametrize(("scheduler", "status", "text"), [
-    (VOLCANO, {}, "waits in Volcano until its queue has room for all 3 workers of its gang"),
+    (VOLCANO, {}, "waits in Volcano until its queue has capacity for all 3 workers of its gang"),
     (VOLCANO, {"phase": "Pending", "conditions": [SHORT]},
-     "waits in Volcano until its queue has room for all 3 workers of its gang"),
+     "waits in Volcano until its queue has capacity for all 3 workers of its gang"),
     (VOLCANO, {"phase": "Inqueue", "conditions": [SHORT]},
      "waits in Volcano for nodes for all 3 workers of its gang: NotEnoughResources"),
     (VOLCANO, {"phase": "Inqueue"}, "waits in Volcano for nodes for all 3 workers of its gang: Unschedulable"),

@@ -317,6 +317,11 @@ def test_a_job_says_why_it_waits_and_who_has_to_act(browser: Browser, jobs: Mapp
     assert "unschedulable" not in readable.lower()
 
 
+def test_a_job_on_several_engines_says_how_much_of_each_it_asks_for(browser: Browser) -> None:
+    job_id = browser.world.add_job(f_asked_elsewhere='[["slurm", 3, 0, 0]]')
+    assert "4 (1 on local, 3 on slurm)" in browser.page(f"/board/jobs/{job_id}").readable
+
+
 def test_parameters_show_what_differs_between_parties(browser: Browser) -> None:
     of_host = {"host": {"0": {"toy_0": {"data_num": 20}}}}
     conf = {**TOY_CONF, "component_parameters": {"common": {"toy_0": {"data_num": 10}}, "role": of_host}}

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
+from fate_flow.api.v1.rendering.job_engines import Here, may_be_beside
 from fate_flow.core.model.approval import Approval
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import UNREACHABLE, Answer, Blocker, Hold, Job, Seat, Task, TaskKey, Worker
@@ -40,17 +41,17 @@ from fate_flow.store.views.snapshots import JobSnapshot, QueuePage
 
 def needs_spec(snapshot: JobSnapshot, modules: Mapping[str, ModuleInfo]) -> bool:
     """Return whether the explanation needs the specification: if policies are pending, something is ending or retried,
-    or running workers here may be elastic."""
+    running workers here may be elastic, or tasks may be on another engine than their job."""
     job, running = snapshot.jobs[0], [task for task in snapshot.tasks if task.party_status is TaskStatus.RUNNING]
     is_ending = job.status is JobStatus.STOPPING or any(task.status is TaskStatus.STOPPING for task in snapshot.tasks)
     is_retrying = any(task.key.version and task.status is TaskStatus.WAITING for task in snapshot.tasks)
     may_be_elastic = any(has_replicas(modules, task.module) for task in running if task.runs_here)
-    return bool(job.timers) or is_ending or is_retrying or may_be_elastic
+    return bool(job.timers) or is_ending or is_retrying or may_be_elastic or may_be_beside(snapshot)
 
 
 def explained(
-    snapshot: JobSnapshot, spec: JobSpec | None = None, *, now: int, order: Sequence[str] = (), limit: int = 0,
-    least_ttl: int = 0, no_space: str = "",
+    snapshot: JobSnapshot, here: Here, spec: JobSpec | None = None, *, now: int, order: Sequence[str] = (),
+    limit: int = 0, least_ttl: int = 0, no_space: str = "",
 ) -> dict[str, Any]:
     """Return the state of the job, its reason, and the state of each of its parties; `spec`: needed if `needs_spec`.
 
@@ -90,8 +91,9 @@ def explained(
         "waits_for": waits_for(job),
         "awaiting_approval": [str(seat.party) for seat in snapshot.seats if seat.blocked_by is Blocker.APPROVAL],
         "approval": _consent(job, snapshot.digest),
-        "parties": [_seat(seat, condition) for seat in snapshot.seats] or [_own_seat(own) for own in snapshot.jobs],
-        "tasks": _tasks(snapshot, spec, order, condition),
+        "parties": [_seat(seat, condition, here) for seat in snapshot.seats]
+        or [_own_seat(own, here) for own in snapshot.jobs],
+        "tasks": _tasks(snapshot, spec, order, condition, here),
         "partial": bool(job.missing),
         "missing_parties": list(job.missing),
         "restarts": job.restarts,
@@ -174,19 +176,20 @@ def _consent(job: Job, digest: str) -> dict[str, Any] | None:
     return {"status": consent.approval.value, **rendered, "revision": job.revision, "digest": digest}
 
 
-def _seat(seat: Seat, condition: Condition) -> dict[str, Any]:
+def _seat(seat: Seat, condition: Condition, here: Here) -> dict[str, Any]:
     return {
         **_party(seat.party),
         "status": seat.status.value,
         "message": seat.message,
         "asked_cores": seat.asked_cores,
         "free_cores": seat.free_cores if seat.free_cores >= 0 else None,
+        "engines": list(here.seats.get(seat.party, ())),
         "approval": seat.approval or None,
         "trouble": condition.troubles.get(seat.party),
     }
 
 
-def _own_seat(job: Job) -> dict[str, Any]:
+def _own_seat(job: Job, here: Here) -> dict[str, Any]:
     """Return the party's own seat: a party that is not the initiator knows no other seat."""
     return {
         **_party(job.party),
@@ -194,13 +197,14 @@ def _own_seat(job: Job) -> dict[str, Any]:
         "message": job.message,
         "asked_cores": job.asked.cores,
         "free_cores": None,
+        "engines": list(here.seats.get(job.party, ())),
         "approval": job.consent.text if job.consent is not None and job.consent.is_given else None,
         "trouble": None,
     }
 
 
 def _tasks(
-    snapshot: JobSnapshot, spec: JobSpec | None, order: Sequence[str], condition: Condition
+    snapshot: JobSnapshot, spec: JobSpec | None, order: Sequence[str], condition: Condition, here: Here
 ) -> list[dict[str, Any]]:
     """Return an entry for each task, in this order, with all its parties."""
     first = {name: place for place, name in enumerate(order)}
@@ -210,7 +214,7 @@ def _tasks(
     programs = {key: list(workers) for key, workers in groupby(snapshot.workers, key=lambda worker: worker.task)}
     return [
         {
-            **_task(list(rows), programs, spec, condition.restarts.get(name)),
+            **_task(list(rows), programs, spec, condition.restarts.get(name), here),
             "last_version": _last_version([one for one in snapshot.earlier if one.key.name == name]),
         }
         for name, rows in groupby(ordered, key=lambda task: task.key.name)
@@ -227,7 +231,8 @@ def _last_version(rows: list[Task]) -> dict[str, Any] | None:
 
 
 def _task(
-    rows: list[Task], programs: Mapping[TaskKey, list[Worker]], spec: JobSpec | None, restart: Restart | None
+    rows: list[Task], programs: Mapping[TaskKey, list[Worker]], spec: JobSpec | None, restart: Restart | None,
+    here: Here,
 ) -> dict[str, Any]:
     newest = rows[0]
     return {
@@ -243,12 +248,17 @@ def _task(
         "end_time": newest.federated_end_time or None,
         "retries_left": newest.auto_retries,
         "begins_again": restart.text if restart is not None else None,
-        "parties": [_share(row, programs.get(row.key, []), spec) for row in rows],
+        "parties": [_share(row, programs.get(row.key, []), spec, here) for row in rows],
     }
 
 
-def _share(task: Task, workers: list[Worker], spec: JobSpec | None) -> dict[str, Any]:
-    return {**_party_task(task), "workers": list(map(_worker, workers)), "elastic": _elastic(task, workers, spec)}
+def _share(task: Task, workers: list[Worker], spec: JobSpec | None, here: Here) -> dict[str, Any]:
+    return {
+        **_party_task(task),
+        "engine": here.shares.get(task.key),
+        "workers": list(map(_worker, workers)),
+        "elastic": _elastic(task, workers, spec),
+    }
 
 
 def _party_task(task: Task) -> dict[str, Any]:

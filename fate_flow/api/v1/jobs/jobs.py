@@ -86,6 +86,7 @@ from fate_flow.api.v1.jobs.submission import (
 )
 from fate_flow.api.v1.jobs.task_order import TaskOrder
 from fate_flow.api.v1.rendering import job
+from fate_flow.api.v1.rendering.job_engines import engines_here
 from fate_flow.api.v1.rendering.output_table import OUTPUT_TABLE, OUTPUT_TABLE_SCHEMA, rendered_output_table
 from fate_flow.api.v1.rendering.statuses import meant_statuses
 from fate_flow.core.access.client_roles import APPROVE, AUDIT, OPERATE, READ, SUBMIT
@@ -376,7 +377,8 @@ class _JobRoutes:
         document = self._views.document(job_id) if needs_spec(snapshot, context.modules) else None
         spec = spec_in_row(context, document) if document is not None else None
         return ok(explained(
-            snapshot, spec, now=context.clock(), order=self._order.of(job_id), limit=context.rules.party_silence,
+            snapshot, engines_here(context, snapshot, spec), spec, now=context.clock(),
+            order=self._order.of(job_id), limit=context.rules.party_silence,
             least_ttl=context.ceilings.ttl_of(0), no_space=no_space(context),
         ))  # fmt: skip
 

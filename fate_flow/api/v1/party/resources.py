@@ -19,7 +19,7 @@ from fate_flow.core.model.resources import name_in_fate
 
 _UNKNOWN_JOB = 100
 
-_HOLDERS = a_list(engine.HOLDER_SCHEMA)
+_HOLDERS = described(a_list(engine.HOLDER_SCHEMA), "What jobs hold, an entry for each engine of a job.")
 _RETURNED = a_list(an_object({**engine.SEAT, "resource_in_use": YES_NO, "resource_return_status": YES_NO}))
 
 

@@ -96,7 +96,7 @@ def test_explain_says_why_it_waits_and_what_everybody_has(world: World) -> None:
     assert said["wait_reason"] == "host 10000 has 1 of 8 cores free, 2 asked; 1st in the queue"
     assert said["parties"][1] == {
         "role": "host", "party_id": "10000", "status": "joined", "message": "has 1 of 8 cores free, 2 asked",
-        "asked_cores": 2, "free_cores": 1, "approval": None, "trouble": None,
+        "asked_cores": 2, "free_cores": 1, "engines": [], "approval": None, "trouble": None,
     }  # fmt: skip
     assert said["parties"][0]["free_cores"] is None
     (task,) = said["tasks"]
