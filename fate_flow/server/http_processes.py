@@ -111,7 +111,7 @@ class HttpProcesses:
         )
         services = Services(
             settings, context, use_cases, Views(store.database), JobIds(), inquirer.ask,
-            record_keys=lambda: keys_of_record(context, settings.keys_dir),
+            record_keys=lambda: keys_of_record(context, settings),
         )  # fmt: skip
         own = self.signature
         return create_public_app(

@@ -230,7 +230,7 @@ def disk_of(settings: Settings) -> HomeDisk:
 def open_spool(settings: Settings, wakeup: Wakeup) -> Spool:
     limits, disk = SpoolLimits(total_bytes=settings.limits.spool_max_bytes), disk_of(settings)
     return Spool(
-        settings.spool_dir, limits, wakeup.wake, quotas=settings.quotas, keeps_digests=settings.keeps_record,
+        settings.spool_dir, limits, wakeup.wake, quotas=settings.quotas, keeps_digests=settings.recording.is_on,
         why_closed=lambda: text_for_parties(settings.party_id) if disk().is_short() else "",
     )
 
@@ -282,7 +282,7 @@ def build_context(
         why_no_stream=settings.why_no_stream,
         models=ModelStore(settings.models_dir),
         measures=measures or Unmeasured(),
-        keeps_record=settings.keeps_record,
+        keeps_record=settings.recording.is_on,
     )
 
 

@@ -22,7 +22,7 @@ from fate_flow.settings.connectors import read_connectors
 from fate_flow.settings.engines.queues import read_queues
 from fate_flow.settings.engines.reader import read_engines
 from fate_flow.settings.limits import read_ceilings, read_limits, read_retention
-from fate_flow.settings.logs import read_log_limits, read_record_switch
+from fate_flow.settings.logs import read_log_limits, read_record
 from fate_flow.settings.notifications import read_notifications
 from fate_flow.settings.parties import (
     Listen,
@@ -154,7 +154,7 @@ class _Reader:
             approval=read_approval_rule(root.section("approval")),
             notifications=read_notifications(root.section("notifications")),
             permission=self._permission(root.section("permission"), connected_by),
-            keeps_record=read_record_switch(root.section("record")),
+            recording=read_record(root.section("record")),
             traces=read_traces(root.section("traces")),
             connectors=read_connectors(root.section("connectors")),
             providers=read_providers(root.section("providers")),

@@ -22,7 +22,7 @@ from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.connectors import MysqlServer
 from fate_flow.settings.engines.engine_settings import ONLY_DEFAULTS, EngineSettings
 from fate_flow.settings.limits import Limits, Retention
-from fate_flow.settings.logs import LogLimits
+from fate_flow.settings.logs import LogLimits, RecordSettings
 from fate_flow.settings.notifications import NotificationSettings
 from fate_flow.settings.parties import Listen, PlainParties, Route
 from fate_flow.settings.servers import OneOfServers
@@ -87,7 +87,7 @@ class Settings:
     notifications: NotificationSettings = field(default_factory=NotificationSettings)
     permission: PermissionRule = field(default_factory=PermissionRule)
     traces: TraceSettings = field(default_factory=TraceSettings)
-    keeps_record: bool = False            # record.switch
+    recording: RecordSettings = field(default_factory=RecordSettings)
     connectors: Mapping[str, MysqlServer] = field(default_factory=dict)    # by the name that clients use
     providers: Mapping[str, ProviderPlace] = field(default_factory=dict)   # besides those of this package, by name
     conf_path: Path = field(default=Path(), compare=False)     # the file of the settings; empty: none

@@ -88,5 +88,5 @@ def _sentence_of(one: LogReport) -> str:
         return f"{name}: BROKEN at entry {one.broken_at}: {one.why}; {signed}"
     if one.state is State.ANCHORED:
         when = datetime.fromtimestamp(one.anchored_at, UTC).isoformat(" ", "seconds")
-        return f"{name}: anchored up to {one.anchored_to} by party {one.anchored_by} at {when}; {signed}"
+        return f"{name}: anchored up to {one.anchored_to} by {one.who_anchors} at {when}; {signed}"
     return f"{name}: consistent in itself; {signed}, by no other party"

@@ -127,7 +127,7 @@ def verify(conf: Path, ask: bool, is_json: bool) -> None:
     Example: fate_flow audit verify
     """
     with record_of_home(conf) as (context, settings):
-        keys = keys_of_record(context, settings.keys_dir)
+        keys = keys_of_record(context, settings)
         now = held_elsewhere(context, settings) if ask else HeldNow(0)
         found, has_evidence = context.read(lambda tx: (verify_all(tx, keys, now), bool(tx.evidence())))
     code = print_reports(found, is_json, has_keys=keys is not None, has_evidence=has_evidence, unheard=now.unheard)
@@ -170,7 +170,7 @@ def prove(conf: Path, job_id: str | None, party: str | None, output: Path, close
     with record_of_home(conf) as (context, settings):
         signer = _signer(context, settings)
 
-        is_alone = context.read(lambda tx: _is_alone(context, tx))
+        is_alone = not settings.recording.witnesses and context.read(lambda tx: _is_alone(context, tx))
         hashed = (hash_again(context, context.clock, lambda: True) or {}) if is_alone else {}
 
         def act(tx: Transaction) -> ProofFile:

@@ -35,6 +35,7 @@ from fate_flow.services.record.entries import ends_job, of_own_keys
 from fate_flow.services.record.sealing import MOST_AT_ONCE, seal_entries
 from fate_flow.services.record.verifying import Keys
 from fate_flow.services.witnesses.cosigning import Cosigning, witness_keys
+from fate_flow.settings.settings import Settings
 from fate_flow.store.contract.transaction import Transaction
 
 log = logging.getLogger(__name__)
@@ -190,12 +191,13 @@ def log_signer(key: RecordKey, now: int) -> LogSigner | None:
     return LogSigner(fingerprint_of(root_id), private.public.raw, private.sign, earlier)
 
 
-def keys_of_record(context: Context, folder: Path) -> Keys | None:
-    """Return the public keys by which this party's logs are verified, those of replaced keys and of other parties
-    included; None if it has no record key. Raises BadSettings."""
-    signer = log_signer(RecordKey(folder), context.clock())
+def keys_of_record(context: Context, settings: Settings) -> Keys | None:
+    """Return the public keys by which this party's logs are verified, those of replaced keys, of other parties and of
+    the witnesses of the configuration included; None if it has no record key. Raises BadSettings."""
+    signer = log_signer(RecordKey(settings.keys_dir), context.clock())
     if signer is None:
         return None
     witnesses = context.read(witness_keys)
     found = tuple((party_id, key) for party_id, listed in sorted(witnesses.items()) for key in listed)
-    return Keys(signer.root, (signer.key, *signer.earlier), found, has_signed)
+    foreign = tuple((one.name, one.key) for one in settings.recording.witnesses)
+    return Keys(signer.root, (signer.key, *signer.earlier), (*found, *foreign), has_signed)

@@ -21,6 +21,7 @@ from fate_flow.peers.inquiry import Inquirer
 from fate_flow.peers.key_changes import RecordKey
 from fate_flow.peers.site_key import has_signed
 from fate_flow.relay.wakeup import Wakeup
+from fate_flow.server.periodic.foreign_witnesses import ForeignRounds, sending_to
 from fate_flow.server.periodic.periodic_work import PeriodicWork
 from fate_flow.server.periodic.record_sealer import (
     POLL_SECONDS,
@@ -32,6 +33,7 @@ from fate_flow.server.periodic.record_sealer import (
 )
 from fate_flow.services.context.ports import Context
 from fate_flow.services.witnesses.cosigning import Cosigning, Offer
+from fate_flow.services.witnesses.foreign import ForeignWitnesses
 from fate_flow.settings.settings import Settings
 
 LOG = logging.getLogger(__name__)
@@ -114,7 +116,7 @@ class HeadsForHeartbeats:
 
 @dataclass(frozen=True)
 class RecordWork:
-    """What keeps the record of a server: two threads, and what heartbeats take along."""
+    """What keeps the record of a server: its threads, and what heartbeats take along."""
 
     threads: tuple[PeriodicWork, ...]
     heads: HeadsForHeartbeats
@@ -135,7 +137,21 @@ def record_work(
         without_sync,
     )  # fmt: skip
     witnesses = RecordWitnesses(cosigning, inquirer.ask, inquirer.ask_text, may_work, close)
-    return RecordWork((sealer, witnesses), HeadsForHeartbeats(cosigning))
+    threads: tuple[PeriodicWork, ...] = (sealer, witnesses)
+    if settings.recording.witnesses:
+        threads = (*threads, _foreign_rounds(settings, context, cosigning, may_work, close))
+    return RecordWork(threads, HeadsForHeartbeats(cosigning))
+
+
+def _foreign_rounds(
+    settings: Settings, context: Context, cosigning: Cosigning, may_work: Callable[[], bool], close: Callable[[], None]
+) -> ForeignRounds:
+    listed = settings.recording.witnesses
+    foreign = ForeignWitnesses(
+        context, [(one.name, one.key) for one in listed], cosigning.signer, cosigning.check, time.monotonic
+    )  # fmt: skip
+    cosigning.others, foreign.hears_a_party = foreign, cosigning.hears_a_party
+    return ForeignRounds(foreign, sending_to(listed), may_work, close)
 
 
 def take_what_is_held(cosigning: Cosigning, party_id: str, answer: Answer) -> None:

@@ -45,8 +45,13 @@ class LogReport:
     why: str = ""
     signed_to: int = 0                   # the largest checkpoint of the party itself
     anchored_to: int = 0                 # the largest checkpoint that another party has cosigned
-    anchored_by: str = ""
+    anchored_by: str = ""                # a party id, or the name of a witness, which begins with a letter
     anchored_at: int = 0                 # seconds since 1970, by the clock of the other party
+
+    @property
+    def who_anchors(self) -> str:
+        """Return who has cosigned it, for people: `party 10000`, or `witness NAME` of the configuration."""
+        return f"{'party' if self.anchored_by.isdecimal() else 'witness'} {self.anchored_by}"
 
     def as_document(self) -> dict[str, Any]:
         """Return its form in JSON."""

@@ -15,6 +15,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.key_list import WITNESS, KeyState, ed25519_in
@@ -79,6 +80,23 @@ class _Peer:
         return self.is_known and self.is_witness and self.rests_until <= now
 
 
+class OwnLogWitnesses(Protocol):
+    """Witnesses of the own log that are no parties."""
+
+    def heard(self) -> tuple[int, int]:
+        """Return how many have answered since the start, and how many have not."""
+        ...
+
+    def has_signed(self) -> None: ...
+
+
+class NoWitnesses:
+    def heard(self) -> tuple[int, int]:
+        return 0, 0
+
+    def has_signed(self) -> None: ...
+
+
 @dataclass
 class Cosigning:
     """Where this party stands with each of its witnesses. May be shared by threads."""
@@ -88,6 +106,7 @@ class Cosigning:
     check: Check
     monotonic: Callable[[], float]
     rouse: Callable[[], None] = lambda: None     # called when something has to be offered at once
+    others: OwnLogWitnesses = field(default_factory=NoWitnesses)
     _peers: dict[str, _Peer] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -130,14 +149,22 @@ class Cosigning:
             silent = [one for one, peer in self._peers.items() if not peer.is_known]
             if log != OWN_LOG:
                 return self._has_looked and other_party(log) not in silent
+            heard, unheard = self.others.heard()
             is_late = self.monotonic() - self._began >= OWN_SECONDS
-            return self._has_looked and (not silent or (is_late and len(silent) < len(self._peers)))
+            has_heard_some = len(silent) < len(self._peers) or heard > 0
+            return self._has_looked and (not (silent or unheard) or (is_late and has_heard_some))
+
+    def hears_a_party(self) -> bool:
+        """Return whether a peer has said what it holds since the start."""
+        with self._lock:
+            return any(one.is_known for one in self._peers.values())
 
     @property
     def has_asked(self) -> bool:
-        """Whether each peer has answered once, or has not answered."""
+        """Whether each peer has answered once, or has not answered, and each other witness has answered."""
         with self._lock:
-            return self._has_looked and all(one.is_known or one.has_been_asked for one in self._peers.values())
+            has_asked = all(one.is_known or one.has_been_asked for one in self._peers.values())
+        return self._has_looked and has_asked and not self.others.heard()[1]
 
     def does_not_answer(self, party_id: str) -> None:
         now = self.monotonic()
@@ -145,7 +172,7 @@ class Cosigning:
             peer = self._peers.setdefault(party_id, _Peer())
             peer.ask_at, peer.has_been_asked = now + _AGAIN_SECONDS, True
             is_over = not peer.is_known and now - self._began >= GIVE_UP_SECONDS
-            nobody = not any(one.is_known for one in self._peers.values())
+            nobody = not any(one.is_known for one in self._peers.values()) and not self.others.heard()[0]
         if is_over:
             why = f"party {party_id} has not said for a day what it holds of this log"
             self._begin_anew([log_with(party_id), *([OWN_LOG] if nobody else [])], why)
@@ -229,6 +256,7 @@ class Cosigning:
         with self._lock:
             for peer in self._peers.values():
                 peer.offer_at = min(peer.offer_at, at)
+        self.others.has_signed()
         if is_urgent:
             self.rouse()
 
@@ -250,7 +278,7 @@ class Cosigning:
         newest = tx.newest_checkpoint(head.log, head.epoch)
         if newest is None or not _witness_keys(tx, party_id):
             return None
-        old = _edge_of(tx, head, holds)
+        old = edge_of(tx, head, holds)
         if old is None or old.size > newest.size:
             self._ask_again(party_id)
             return None
@@ -353,11 +381,11 @@ def _is_ahead(tx: Transaction, head: Head, epoch: int, theirs: Checkpoint) -> bo
     """Return whether what a peer holds is not a beginning of the log as it is here."""
     if epoch != head.epoch:
         return epoch > head.epoch
-    edge = _edge_of(tx, head, theirs.size)
+    edge = edge_of(tx, head, theirs.size)
     return edge is None or edge.root != theirs.root
 
 
-def _edge_of(tx: Transaction, head: Head, size: int) -> Edge | None:
+def edge_of(tx: Transaction, head: Head, size: int) -> Edge | None:
     """Return the tree as it was at this size; None if the log is smaller. It is mostly found beside a checkpoint."""
     kept = tx.checkpoint(head.log, head.epoch, size)
     if kept is not None and kept.edge is not None:

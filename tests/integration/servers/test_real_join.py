@@ -10,6 +10,13 @@ import pytest
 
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.invitation import read_invitation
+from fate_flow.core.record.entry import OWN_LOG
+from fate_flow.core.record.note import NoteKey
+from fate_flow.peers.key_changes import RecordKey
+from fate_flow.server.periodic.record_sealer import log_signer
+from fate_flow.services.record.checkpoints import origin_of
+from fate_flow.settings.reader import load_settings
+from tests.kit.peers.small_witness import SmallWitness
 from tests.kit.servers.home_files import contents_below
 from tests.kit.servers.party_servers import GUEST, HOST, OTHER, Cluster, PartyServer, toy
 from tests.kit.servers.strangers import PARTIES, SECONDS, Strangers, strangers_at
@@ -21,11 +28,22 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture(scope="module")
 def strangers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Strangers]:
-    with strangers_at(tmp_path_factory.mktemp("strangers"), 26000, party_ids=(*PARTIES, OTHER), more=RECORD) as found:
-        yield found
+    folder, parties = tmp_path_factory.mktemp("strangers"), (*PARTIES, OTHER)
+    with WITNESS.served() as url:
+        more = {"record": {"switch": True, "witnesses": {"public": {"url": url, "key": WITNESS.vkey}}}}
+        with strangers_at(folder, 26000, party_ids=parties, more=more) as found:
+            yield found
 
 
-RECORD = {"record": {"switch": True}}
+WITNESS = SmallWitness()
+
+
+def own_log_key(strangers: Strangers, party_id: str) -> NoteKey:
+    """The key of the own log, as the operator gives it to the witness."""
+    settings = load_settings(strangers.confs[party_id])
+    signer = log_signer(RecordKey(settings.keys_dir), 1)
+    assert signer is not None
+    return signer.key_of(origin_of(signer.root, OWN_LOG, 1))
 
 
 def lines_of(output: str) -> dict[str, str]:
@@ -46,6 +64,8 @@ def joined(strangers: Strangers, invited: str = HOST) -> tuple[str, str, str]:
 
 
 def test_two_commands_join_two_servers_that_run(strangers: Strangers) -> None:
+    for party_id in (*PARTIES, OTHER):
+        WITNESS.knows(own_log_key(strangers, party_id).text())
     text, shown, shown_there = joined(strangers)
     assert read_invitation(text).address == strangers.addresses[GUEST]
     here, there = lines_of(shown), lines_of(shown_there)
@@ -99,6 +119,7 @@ def check_records(strangers: Strangers, job_id: str) -> None:
         assert "has not said" not in asked.err
         anchors = {one["log"]: one for one in json.loads(asked.out)["logs"]}
         assert anchors[f"with/{other}"]["anchored_by"] == other, asked.out
+    eventually(lambda: WITNESS.kept.get(own_log_key(strangers, GUEST).name, (0,))[0] > 10, lambda: str(WITNESS.kept))
     sent, received = exchanged(strangers, GUEST, HOST), exchanged(strangers, HOST, GUEST)
     assert sent["sent"] == received["received"] != ""
     assert sent["received"] == received["sent"]

@@ -76,7 +76,7 @@ def sections(settings: Settings) -> dict[str, dict[str, Any]]:
             "switch": settings.permission.is_on, "component": settings.permission.components,
             "dataset": settings.permission.datasets,
         },
-        "RECORD": {"switch": settings.keeps_record},
+        "RECORD": {"switch": settings.recording.is_on},
         "NOTIFICATIONS": {
             "webhooks": sorted(settings.notifications.webhooks),
             "email": {"host": mail.host, "port": mail.port} if (mail := settings.notifications.mail) else None,

@@ -70,6 +70,16 @@ def policy_file(home: Home, *lines: str) -> str:
     return str(path)
 
 
+def test_a_party_with_a_foreign_witness_is_signed_for_by_its_server_alone(home: Home) -> None:
+    """The witness may hold a later state of the own log, and only the server asks it."""
+    key = Signer("witness.example/a", COSIGNATURE).key.text()
+    witnesses = f"{{public: {{url: 'https://witness.example', key: '{key}'}}}}"
+    text = home.conf.read_text(encoding="utf-8").replace("{switch: true}", f"{{switch: true, witnesses: {witnesses}}}")
+    home.conf.write_text(text, encoding="utf-8")
+    found = home.audit("prove", "-j", JOB, "-o", str(home.conf.with_name("job.proof")))
+    assert f"{ENTRIES} entries are not signed yet" in found.stderr
+
+
 # ---------------------------------------------------------------------- reading
 
 
