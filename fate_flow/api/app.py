@@ -16,7 +16,7 @@ from fate_flow.api.between_parties.exchange import ExchangeEnvelope, deliver_blu
 from fate_flow.api.between_parties.party_lines import PARTY, PartyLines
 from fate_flow.api.between_parties.request_rate import RequestRate
 from fate_flow.api.between_parties.streams import stream_blueprint
-from fate_flow.api.http.caller import CALLER, name_trace
+from fate_flow.api.http.caller import CALLER, TRACE, name_trace
 from fate_flow.api.http.client_auth import OF_PAGES, OF_PARTIES, WINDOW_MS, ClientAuth, is_for_clients
 from fate_flow.api.http.errors import REFUSED, Api, register_apis
 from fate_flow.api.http.nonces import Nonces
@@ -241,7 +241,8 @@ class AccessLog:
             return
         # Without the query: that of an upload is its whole configuration.
         path, caller = environ.get("PATH_INFO", ""), environ.get(CALLER) or "-"
-        self._record.access(address_of(environ), environ["REQUEST_METHOD"], path, int(status[:3]), caller)
+        trace, address = environ.get(TRACE, ""), address_of(environ)
+        self._record.access(address, environ["REQUEST_METHOD"], path, int(status[:3]), caller, trace)
 
 
 _APIS = (

@@ -9,7 +9,8 @@ from flask import Response, g, request
 from fate_flow.core.text.trace import TRACEPARENT, trace_id_in, traceparent
 
 CALLER = "fate_flow.client"
-"""The key of the name in the WSGI environment, for the access log."""
+TRACE = "fate_flow.trace"
+"""The keys of the name and of the id of the trace in the WSGI environment, for the access log."""
 
 
 def note_caller(name: str) -> None:
@@ -25,7 +26,7 @@ def caller() -> str:
 def trace_of_request() -> str:
     """Return the id of the trace of the request: the one that it names, else a new one."""
     known: str = g.get("trace") or trace_id_in(request.headers.get(TRACEPARENT)) or secrets.token_hex(16)
-    g.trace = known
+    g.trace = request.environ[TRACE] = known
     return known
 
 

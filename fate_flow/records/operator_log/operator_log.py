@@ -53,11 +53,12 @@ class OperatorLog:
         self._write(Log.SQL, Level.INFO, job_id, one_line(statement), stacklevel + 1)
 
     def access(
-        self, address: str, method: str, path: str, status: int, user: str = "-", *, http: str = "1.1"
+        self, address: str, method: str, path: str, status: int, user: str = "-", trace: str = "", *, http: str = "1.1"
     ) -> None:
-        """Write the line of one request that was served, as werkzeug prints it; `user`: the client that signed it."""
+        """Write the line of one request that was served, as werkzeug prints it, and then its trace; `user`: the client
+        that signed it."""
         when = time.strftime("%d/%b/%Y %H:%M:%S", time.localtime(self._clock()))
-        message = f'{address} - {user} [{when}] "{method} {path} HTTP/{http}" {status} -'
+        message = f'{address} - {user} [{when}] "{method} {path} HTTP/{http}" {status} - {trace}'.rstrip()
         self._write(Log.ACCESS, Level.INFO, None, one_line(message), 2)
 
     def database(self, statement: str, params: Sequence[object] | None = None, *, stacklevel: int = 1) -> None:

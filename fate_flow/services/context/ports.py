@@ -51,7 +51,7 @@ class Record(Protocol):
 
     def http_response(self, job_id: str, endpoint: str, text: str, body: object, *, stacklevel: int = 1) -> None: ...
 
-    def access(self, address: str, method: str, path: str, status: int, user: str = "-") -> None:
+    def access(self, address: str, method: str, path: str, status: int, user: str = "-", trace: str = "") -> None:
         """Write a line about one request that was served; `user`: the client that has signed it."""
 
     def flush(self) -> None: ...

@@ -122,6 +122,7 @@ class FakeFiles:
 class FakeRecord:
     served: list[tuple[str, str, str, int]] = field(default_factory=list)
     callers: list[str] = field(default_factory=list)          # one for each of `served`: which client has signed
+    traces: list[str] = field(default_factory=list)           # of `served`
     lines: list[str] = field(default_factory=list)
     folders: list[object] = field(default_factory=list)       # one for each of `lines`: the job with that log; "": none
 
@@ -131,9 +132,10 @@ class FakeRecord:
 
     def http_response(self, job_id: str, endpoint: str, text: str, body: object, *, stacklevel: int = 1) -> None: ...
 
-    def access(self, address: str, method: str, path: str, status: int, user: str = "-") -> None:
+    def access(self, address: str, method: str, path: str, status: int, user: str = "-", trace: str = "") -> None:
         self.served.append((address, method, path, status))
         self.callers.append(user)
+        self.traces.append(trace)
 
     def flush(self) -> None: ...
 

@@ -193,10 +193,12 @@ def test_sql_without_a_job_goes_to_the_server(log: OperatorLog, tmp_path: Path) 
     assert messages(tmp_path, "fate_flow/fate_flow_sql.log") == ["UPDATE\\nx"]
 
 
-def test_an_access_line_is_the_one_of_werkzeug(log: OperatorLog, tmp_path: Path) -> None:
+def test_an_access_line_is_the_one_of_werkzeug_with_the_trace_behind_it(log: OperatorLog, tmp_path: Path) -> None:
     log.access("127.0.0.1", "POST", "/v1/party/1/local/0/resource/apply", 200)
+    log.access("127.0.0.1", "GET", "/v1/x", 200, "ann", "4b" * 16)
     assert messages(tmp_path, "fate_flow/fate_flow_access.log") == [
-        '127.0.0.1 - - [26/Jul/2021 08:20:31] "POST /v1/party/1/local/0/resource/apply HTTP/1.1" 200 -']
+        '127.0.0.1 - - [26/Jul/2021 08:20:31] "POST /v1/party/1/local/0/resource/apply HTTP/1.1" 200 -',
+        f'127.0.0.1 - ann [26/Jul/2021 08:20:31] "GET /v1/x HTTP/1.1" 200 - {"4b" * 16}']
 
 
 def test_the_line_names_the_module_that_called(log: OperatorLog, tmp_path: Path) -> None:

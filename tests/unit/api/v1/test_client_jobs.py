@@ -75,6 +75,7 @@ def test_a_job_keeps_the_trace_of_its_request_and_every_answer_names_one(world: 
     assert kept[1] != trace
     assert [trace_id_in(one.headers["traceparent"]) for one in (given, refused)] == [trace, trace]
     assert refused.json["retcode"] != 0
+    assert world.record.traces == [trace, kept[1], trace]
 
 
 def test_where_fate_has_its_board_a_page_leads_to_ours_and_names_the_commands(world: World) -> None:
