@@ -41,8 +41,8 @@ class _DataPages:
         found = self._queries.tables(origin, namespace, behind)
         kept = {"origin": origin, **({"namespace": namespace} if namespace else {})}
         return self._board.show(
-            "tables.html", reviews=found.reviews, poll=CALM if behind is None else 0, rows=found.rows, origin=origin,
-            origins=ORIGINS, namespace=namespace, is_first=behind is None, kept=urlencode(kept),
+            "tables.html", reviews=found.reviews, poll=CALM if behind is None else 0, found=found, rows=found.rows,
+            origin=origin, origins=ORIGINS, namespace=namespace, is_first=behind is None, kept=urlencode(kept),
             older=f"/board/data?{urlencode({**kept, 'from': found.next})}" if found.next else "",
         )  # fmt: skip
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from peewee import fn
+from peewee import SQL, fn
 
 from fate_flow.core.model.approval import Approval
 from fate_flow.core.model.job import Hold
@@ -29,6 +29,8 @@ from fate_flow.store.views.server_state import EngineUse, engines_in_use
 PAGE = 50
 MOST_SEARCHED = 20_000
 """Jobs that one request looks at for a text."""
+MOST_COUNTED = 10_000
+"""Up to which number a page of a list counts what fits; in an index."""
 _SHORT = 8                   # rows of each list of the overview
 _ENDED_LATELY = 2_000        # jobs among which the overview looks for those that failed
 
@@ -78,6 +80,14 @@ def count_reviews() -> int:
     """Return how many jobs wait for an approval of this party."""
     waits = JobRow.f_status.in_([status.value for status in JOB_UNFINISHED])
     return int(JobRow.select().where((JobRow.f_approval == Approval.PENDING.value) & waits).count())
+
+
+def number_of(query: Any, most: int) -> tuple[int, bool]:
+    """Return how many rows a query selects, at most so many, and whether these are all. `query` needs an order that an
+    index has, if the rows are more."""
+    counted = query.limit(most + 1).alias("counted")
+    found = int(counted.select_from(fn.COUNT(SQL("1"))).scalar())
+    return min(found, most), found <= most
 
 
 # ---------------------------------------------------------------------- parts

@@ -14,7 +14,8 @@ from fate_flow.store.database.models import JobRow, StorageTableRow
 from fate_flow.store.database.result_rows import OutputRow
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.values import READ, OutputTable, TableMeta
-from fate_flow.store.views.board import MOST_SEARCHED, PAGE, count_reviews
+from fate_flow.store.views import board
+from fate_flow.store.views.board import MOST_SEARCHED, PAGE, count_reviews, number_of
 
 MOST_USES = 100
 
@@ -39,6 +40,8 @@ class ListedTable:
 class TablesPage:
     rows: tuple[ListedTable, ...]
     next: str                    # from where the list goes on; empty: that was all
+    count: int                   # of all tables of the list
+    is_counted: bool             # False: there are more
     reviews: int
 
 
@@ -71,6 +74,9 @@ def tables_page(origin: str, namespace: str, behind: tuple[int, str, str] | None
     where = row.f_origin == origin
     if namespace:
         where &= row.f_namespace == namespace
+    order = (row.f_create_time.desc(), row.f_namespace, row.f_name)
+    listed = row.select(row.f_name).where(where).order_by(*order[: 0 if namespace else 1])
+    count, is_counted = number_of(listed, board.MOST_COUNTED)
     if behind is not None:
         at, of, name = behind
         inside = (row.f_namespace > of) | ((row.f_namespace == of) & (row.f_name > name))
@@ -80,11 +86,10 @@ def tables_page(origin: str, namespace: str, behind: tuple[int, str, str] | None
     ).where(where)
     rows = [
         ListedTable(of, name, count or 0, 1 + len(json.loads(schema).get("header", ())), job_id, at or 0, bool(off))
-        for of, name, count, schema, job_id, at, off in query.order_by(
-            row.f_create_time.desc(), row.f_namespace, row.f_name
-        ).limit(PAGE + 1).tuples()
+        for of, name, count, schema, job_id, at, off in query.order_by(*order).limit(PAGE + 1).tuples()
     ]  # fmt: skip
-    return TablesPage(tuple(rows[:PAGE]), rows[PAGE - 1].place if len(rows) > PAGE else "", count_reviews())
+    following = rows[PAGE - 1].place if len(rows) > PAGE else ""
+    return TablesPage(tuple(rows[:PAGE]), following, count, is_counted, count_reviews())
 
 
 def table_details(tx: SqlTransaction, namespace: str, name: str) -> TableDetails | None:

@@ -15,11 +15,9 @@ from peewee import fn
 from fate_flow.store.contract.changes import SUBMIT_FAILED
 from fate_flow.store.database.models import JobRow, SubmissionRow, TaskRow
 from fate_flow.store.views import board
-from fate_flow.store.views.board import JOB_FIELDS, PAGE
+from fate_flow.store.views.board import JOB_FIELDS, PAGE, number_of
 from fate_flow.store.views.columns import Row, read_rows
 
-MOST_COUNTED = 10_000
-"""Up to which number a page of a list counts the jobs that fit; they are counted in an index."""
 COUNTED_AT_ONCE = 200_000
 """Jobs that one request counts where an index has all that the filters ask for; else `MOST_SEARCHED`."""
 
@@ -77,9 +75,9 @@ def jobs_page(
     where = _where(search)
     if not search.reads_rows:
         rows = _newest(_behind(where, before), limit + 1, fields)
-        count = _counted_up_to(where, MOST_COUNTED)
+        count, is_counted = number_of(_keys(where), board.MOST_COUNTED)
         following = _place_of(rows[limit - 1]) if len(rows) > limit else None
-        return JobsPage(rows[:limit], following, False, min(count, MOST_COUNTED), count <= MOST_COUNTED)
+        return JobsPage(rows[:limit], following, False, count, is_counted)
     searched = _keys(_behind(where, before)).limit(board.MOST_SEARCHED)
     row, query = _found_in(searched, search, fields)
     query = query.order_by(
@@ -97,11 +95,11 @@ def count_piece(search: JobSearch, before: Place | None) -> CountedPiece:
     where, most = _behind(_where(search), before), board.MOST_SEARCHED if search.reads_rows else COUNTED_AT_ONCE
     keys = _keys(where).limit(most)
     last = _last_of(where, most)
-    looked_at = most if last is not None else _size(keys)
+    looked_at = most if last is not None else number_of(_keys(where), most)[0]
     if not search.reads_rows:
         return CountedPiece(looked_at, looked_at, last)
     _row, query = _found_in(keys, search, ("job_id",))
-    return CountedPiece(_size(query), looked_at, last)
+    return CountedPiece(number_of(query, most)[0], looked_at, last)
 
 
 # ---------------------------------------------------------------------- parts
@@ -166,16 +164,6 @@ def _read_in_rows(row: Any, search: JobSearch) -> list[Any]:
 def _is_of(by: Any, person: str) -> Any:
     """Return whether this is the name of a client or, behind it in brackets, the name that somebody has typed."""
     return (by == person) | by.startswith(f"{person} (") | by.endswith(f" ({person})")
-
-
-def _counted_up_to(where: Any, most: int) -> int:
-    """Return how many jobs fit, at most one more than this."""
-    return _size(_keys(where).limit(most + 1))
-
-
-def _size(query: Any) -> int:
-    counted = query.alias("counted")
-    return int(counted.select_from(fn.COUNT(counted.c.f_job_id)).scalar())
 
 
 def _last_of(where: Any, most: int) -> Place | None:

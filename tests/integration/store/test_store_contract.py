@@ -28,7 +28,8 @@ from fate_flow.store.database.migrations import upgrade
 from fate_flow.store.database.models import MODELS, JobRow, TaskRow
 from fate_flow.store.database.opening import create_if_missing, is_disk_full, open_database
 from fate_flow.store.sql.store import SqlStore
-from fate_flow.store.views import count_cache
+from fate_flow.store.views import board, count_cache
+from fate_flow.store.views.job_search import JobSearch
 from fate_flow.store.views.lists import JobQuery, Page
 from fate_flow.store.views.views import Views
 from tests.bench.paging import fill
@@ -421,6 +422,20 @@ class TestPagesOnMariaDb:
         before = rows_read(mysql)
         ask(full_views, middle)
         assert rows_read(mysql) - before < 900
+
+
+    def test_the_lists_of_the_board_are_counted(self, full_views: Views, monkeypatch: pytest.MonkeyPatch) -> None:
+        known = JobRow.select().count()
+        page, _ = full_views.board.jobs(JobSearch(), None)
+        assert (page.count, page.is_counted) == (known, True)
+        monkeypatch.setattr(board, "MOST_SEARCHED", MANY // 2)
+        for search, fit in ((JobSearch(party="9999"), known), (JobSearch(person="ann", component="sum"), 0)):
+            pieces = [full_views.board.count_jobs(search, None)]
+            while (place := pieces[-1].next) is not None:
+                pieces.append(full_views.board.count_jobs(search, place))
+            assert (len(pieces), sum(one.looked_at for one in pieces)) == (3, known)
+            assert sum(one.count for one in pieces) == fit
+        assert full_views.board.tables("upload", "", None).is_counted
 
 
 def rows_read(database: Any) -> int:

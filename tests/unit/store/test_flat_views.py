@@ -72,7 +72,7 @@ def _searches_few(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (board, board_approvals, board_record, board_tables):
         monkeypatch.setattr(module, "MOST_SEARCHED", _SEARCHED)
     monkeypatch.setattr(board, "_ENDED_LATELY", _SEARCHED)
-    monkeypatch.setattr(job_search, "MOST_COUNTED", _SEARCHED)
+    monkeypatch.setattr(board, "MOST_COUNTED", _SEARCHED)
     monkeypatch.setattr(job_search, "COUNTED_AT_ONCE", _SEARCHED)
     monkeypatch.setattr(count_cache, "SETTLED", 10_000)
     monkeypatch.setattr(count_cache, "BUCKET_ROWS", _SEARCHED)

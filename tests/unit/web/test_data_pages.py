@@ -128,6 +128,8 @@ def test_the_list_goes_on_from_its_last_row(browser: Browser) -> None:
     assert (len(found[0]), len(found[1])) == (PAGE, 2)
     assert sorted(found[0] + found[1]) == [f"t{number:03}" for number in range(PAGE + 2)]
     assert "t051" in found[0][1]
+    assert f"{PAGE} of {PAGE + 2} tables, newest first; there are older ones" in first.readable
+    assert f"2 of {PAGE + 2} tables, newest first, continued" in second.readable
     assert next_of(second) == ""
     assert "other / x" in browser.page("/board/data?origin=output&namespace=other").readable
     assert "There is no such table." in browser.page("/board/data?namespace=nobody").readable

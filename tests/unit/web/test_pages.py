@@ -16,8 +16,7 @@ from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.documents import digest_of
 from fate_flow.store.values import Document, Submission
 from fate_flow.store.views import board, job_search
-from fate_flow.store.views.board import PAGE
-from fate_flow.store.views.job_search import MOST_COUNTED
+from fate_flow.store.views.board import MOST_COUNTED, PAGE
 from fate_flow.web.jobs.graph import MOST_DRAWN
 from fate_flow.web.pages import STATIC
 from tests.kit.api.client_world import GUEST, HOST, START, TOY, TOY_CONF, World, make_world
@@ -194,7 +193,7 @@ def test_no_list_is_cut_without_its_total(browser: Browser, monkeypatch: pytest.
         browser.world.add_job(status=JobStatus.FAILED if number % 3 else JobStatus.WAITING)
     assert f"{PAGE} of {PAGE + 3} jobs, newest first; there are older ones" in browser.page("/board/jobs").readable
     assert f"{2 * (PAGE + 3) // 3} jobs, newest first" in browser.page("/board/jobs?status=failed").readable
-    monkeypatch.setattr(job_search, "MOST_COUNTED", PAGE + 1)
+    monkeypatch.setattr(board, "MOST_COUNTED", PAGE + 1)
     monkeypatch.setattr(job_search, "COUNTED_AT_ONCE", 20)
     monkeypatch.setattr(board, "MOST_SEARCHED", 25)
     page = browser.page("/board/jobs?before=2030-01-01")
