@@ -22,6 +22,8 @@ CACHE = Path(__file__).resolve().parent.parent / ".cache"
 NOT_TO_BE_HAD = 4
 """The exit code of a script whose programs are neither installed nor to be downloaded."""
 
+ARCHIVES = ("http://deb.debian.org/debian", "http://archive.debian.org/debian")
+"""The second one has what the first one has no longer."""
 _APT_HELPER = "/usr/lib/apt/apt-helper"
 
 Programs = Callable[[Path], Sequence[Path]]
@@ -40,6 +42,29 @@ def fetched(name: str, what: str, packages: Sequence[str], programs: Programs) -
         if not (root / "complete").exists():
             _fetch(root, what, packages, programs)
     return root
+
+
+def fetched_package(name: str, what: str, path: str, sha256: str) -> Path:
+    """Return the folder with one package of any release, which the first run downloads. Raise NotToBeHad.
+
+    `path`: of the package in the archive. What it needs has to be in the system."""
+    root = CACHE / name
+    with locked(CACHE / f"{name}.lock"):
+        complete = root / "complete"
+        if not complete.exists() or complete.read_text("utf-8") != sha256:
+            shutil.rmtree(root, ignore_errors=True)
+            with tempfile.TemporaryDirectory(dir=CACHE, prefix=f"{name}.") as made_in:
+                making = Path(made_in, "root")
+                making.mkdir()
+                _unpack(Apt(Path(made_in, "packages"), what).pooled(path, sha256), making)
+                (making / "complete").write_text(sha256, "utf-8")
+                making.rename(root)
+    return root
+
+
+def architecture() -> str:
+    """Return what Debian calls the processor of this machine; empty without dpkg."""
+    return _output(["dpkg", "--print-architecture"]).strip() if shutil.which("dpkg") else ""
 
 
 def library_path(root: Path) -> str:
@@ -175,6 +200,17 @@ class Apt:
         if done.returncode or not path.exists():
             raise NotToBeHad(f"{self._what}: {url} cannot be downloaded: {_one_line(done.stdout)}")
         return path
+
+    def pooled(self, path: str, sha256: str) -> Path:
+        """Download a file of Debian's archive, whichever release it is of. Raise NotToBeHad."""
+        if not shutil.which("apt-get"):
+            raise NotToBeHad(f"{self._what} is downloaded by apt, which is missing")
+        for archive in ARCHIVES[:-1]:
+            try:
+                return self.file(f"{archive}/{path}", sha256)
+            except NotToBeHad:
+                continue
+        return self.file(f"{ARCHIVES[-1]}/{path}", sha256)
 
     def _apt_get(self, *arguments: str) -> str:
         """Run apt-get; return the reason of a failure in one line, "" for success."""

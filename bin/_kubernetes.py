@@ -30,8 +30,6 @@ from _environment import NotToBeHad as NoEnvironment
 VERSION = "1.20.2"
 SOURCE = f"pool/main/k/kubernetes/kubernetes_1.20.5+really{VERSION}.orig.tar.gz"
 SHA256 = "b83c0780efb182d928dc63d46488a847f161f04e40a94b96bf5247dd671ecdfc"
-ARCHIVES = ("http://deb.debian.org/debian", "http://archive.debian.org/debian")
-"""The second one has what the first one has no longer."""
 PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kubectl")
 TAGS = "providerless,dockerless"
 _STAMP = "complete"
@@ -72,7 +70,8 @@ def _build(root: Path) -> None:
         making = Path(made_in)
         source = making / "src" / "k8s.io" / "kubernetes"         # where Go looks below GOPATH
         source.mkdir(parents=True)
-        _run(["tar", "-xzf", str(_source(making)), "--strip-components=1"], source)
+        archive = Apt(making / "source", "Kubernetes").pooled(SOURCE, SHA256)
+        _run(["tar", "-xzf", str(archive), "--strip-components=1"], source)
         environment = {
             "GOPATH": made_in, "GOCACHE": f"{made_in}/cache", "GOTMPDIR": made_in, "GO111MODULE": "off",
             "GOENV": "off", "GOFLAGS": "", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0",
@@ -110,18 +109,6 @@ def _link_options() -> str:
     said = {"gitVersion": f"v{VERSION}", "gitMajor": major, "gitMinor": minor}
     at = [f"k8s.io/kubernetes/vendor/k8s.io/{one}" for one in _VERSIONS]
     return " ".join(["-s", "-w", *(f"-X {one}.{key}={value}" for one in at for key, value in said.items())])
-
-
-def _source(folder: Path) -> Path:
-    if not shutil.which("apt-get"):
-        raise NotToBeHad("the source of Kubernetes is downloaded by apt, which is missing")
-    apt = Apt(folder / "source", "Kubernetes")
-    for archive in ARCHIVES[:-1]:
-        try:
-            return apt.file(f"{archive}/{SOURCE}", SHA256)
-        except NotToBeHad:
-            continue
-    return apt.file(f"{ARCHIVES[-1]}/{SOURCE}", SHA256)
 
 
 def _run(argv: Sequence[str], folder: Path, environment: dict[str, str] | None = None) -> None:

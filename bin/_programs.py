@@ -2,9 +2,11 @@
 
     _programs.py prometheus      promtool
     _programs.py bubblewrap      bwrap
+    _programs.py kustomize       kustomize
     _programs.py browser         chromium, chromedriver, and axe, a script that finds what keeps people out of a page
 
-Packages are unpacked under `.cache/<part>` once (`_debian.py`). axe comes from the npm registry, with a digest.
+Packages are unpacked under `.cache/<part>` once (`_debian.py`). axe comes from the npm registry, with a digest;
+kustomize is a package of Debian 13, with a digest, because Debian 12 has none.
 `libraries` is the value of LD_LIBRARY_PATH for the programs of packages, and `root` the folder; both are empty for
 programs that are installed.
 """
@@ -23,7 +25,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))      # `python -P` leaves it out
-from _debian import CACHE, NOT_TO_BE_HAD, NotToBeHad, fetched, library_path, locked
+from _debian import (
+    CACHE,
+    NOT_TO_BE_HAD,
+    NotToBeHad,
+    architecture,
+    fetched,
+    fetched_package,
+    library_path,
+    locked,
+)
 
 
 @dataclass(frozen=True)
@@ -73,8 +84,28 @@ def axe() -> str:
     return str(kept)
 
 
+KUSTOMIZE = "pool/main/k/kustomize/kustomize_5.6.0+ds-1+b2_{}.deb"
+KUSTOMIZE_SHA256 = {
+    "amd64": "552bbe5563b522685b10f75a9a226bfbee9778fc313b205d595fdbb7e9c70e33",
+    "arm64": "32d0e1959b5fc257101c8d6139da72af38ff7ce777089666f9d1c916810f1800",
+}
+
+
+def kustomize() -> str:
+    """Return the path of kustomize, which is downloaded once. Raise NotToBeHad."""
+    if installed := shutil.which("kustomize"):
+        return installed
+    processor = architecture()
+    sha256 = KUSTOMIZE_SHA256.get(processor)
+    if sha256 is None:
+        raise NotToBeHad(f"kustomize is not installed, and is downloaded for {' and '.join(KUSTOMIZE_SHA256)} alone")
+    return str(fetched_package("kustomize", "kustomize", KUSTOMIZE.format(processor), sha256) / "usr/bin/kustomize")
+
+
 def programs_of(name: str) -> dict[str, str]:
     """Return the paths of the programs, `libraries` and `root`. Raise NotToBeHad."""
+    if name == "kustomize":
+        return {name: kustomize()}
     part = PARTS[name]
     more = {"axe": axe()} if name == "browser" else {}
     installed = {program: shutil.which(program) for program in part.programs}
@@ -87,8 +118,9 @@ def programs_of(name: str) -> dict[str, str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    if len(arguments) != 1 or arguments[0] not in PARTS:
-        sys.stderr.write(f"usage: _programs.py {'|'.join(PARTS)}\n")
+    known = (*PARTS, "kustomize")
+    if len(arguments) != 1 or arguments[0] not in known:
+        sys.stderr.write(f"usage: _programs.py {'|'.join(known)}\n")
         return 2
     try:
         print(json.dumps(programs_of(arguments[0])))

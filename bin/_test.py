@@ -41,6 +41,7 @@ PARTS = {
     "FATE_FLOW_TEST_SLURM": ("SLURM", "slurmctld", "_slurm.py", "fetch"),
     "FATE_FLOW_TEST_PROMTOOL": ("PROMTOOL", "promtool", "_programs.py", "prometheus"),
     "FATE_FLOW_TEST_BWRAP": ("SANDBOX", "bwrap", "_programs.py", "bubblewrap"),
+    "FATE_FLOW_TEST_KUSTOMIZE": ("KUSTOMIZE", "kustomize", "_programs.py", "kustomize"),
 }
 HEAVY_PARTS = {
     "FATE_FLOW_TEST_FATE": ("FATE", "python", "_fate_provider.py", "install", "--json"),

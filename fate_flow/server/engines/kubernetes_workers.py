@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from fate_flow.api.workers.staged import staged_token
 from fate_flow.core.model.errors import BadSettings
@@ -20,6 +21,7 @@ from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.settings.engines.engine_settings import EngineSettings
 from fate_flow.settings.engines.kubernetes import KubernetesSettings, PodShare
 
+NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")      # of a pod: where it runs
 _RUN = "fate_flow.engines.placed.run"
 _NO_STREAMS = (
     "its task has streams to other parties, which are carried on the server's machine alone: run it on the engine local"
@@ -46,6 +48,7 @@ def build_kubernetes(parts: EngineParts, one: EngineSettings) -> PlacedWorkers:
 
 def kubernetes_workers(parts: EngineParts, one: KubernetesSettings, api: Api) -> PlacedWorkers:
     """Return the engine over these requests. Raises BadSettings."""
+    one = replace(one, namespace=namespace_of(one))
     home_id = home_of_names(parts.secret)
     prefix = f"fate-flow-{home_id}-"
     is_staged = not one.volume_claim
@@ -65,6 +68,16 @@ def kubernetes_workers(parts: EngineParts, one: KubernetesSettings, api: Api) ->
         gathers=True,
     )
     return workers_on(cluster, parts, one, conduct, StagedWorkers if is_staged else PlacedWorkers)
+
+
+def namespace_of(one: KubernetesSettings) -> str:
+    """Return where the Jobs of an engine are: without a setting, where this pod runs. Raises BadSettings."""
+    if one.namespace or one.kubeconfig is not None:
+        return one.namespace or "default"
+    try:
+        return NAMESPACE.read_text("utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise BadSettings(f"{one.section}.namespace: is missing, and {NAMESPACE} cannot be read: set it") from error
 
 
 def _client_of(one: KubernetesSettings) -> Api:

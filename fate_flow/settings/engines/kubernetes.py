@@ -39,7 +39,7 @@ class KubernetesSettings(EngineSettings):
     size: EngineSize = field(default_factory=lambda: EngineSize(1, 0))
     kind: str = KUBERNETES
     image: str = ""
-    namespace: str = "default"
+    namespace: str = ""                      # empty: that of the pod of this server; outside of the cluster, default
     kubeconfig: Path | None = None           # None: the service account of the pod of this server
     context: str = ""                        # of the kubeconfig; empty: its current one
     python: str = "python3"                  # in the image
@@ -72,7 +72,7 @@ def read_kubernetes(section: Section) -> KubernetesSettings:
         has_queues=True,
         labels=read_labels(section, _node_labels),
         image=image,
-        namespace=_name(section, "namespace", "default"),
+        namespace=_name(section, "namespace"),
         kubeconfig=section.path_with_links("kubeconfig"),
         context=section.text("context"),
         python=section.text("python", "python3"),

@@ -217,7 +217,7 @@ def test_without_a_way_to_the_server_the_engine_is_refused(site: Site, tmp_path:
     parts = EngineParts(site.server.settings, None, lambda _: None, "http://x", SECRET, site.server.workers.providers)
     api = ClientApi(tmp_path / "far" / "kubeconfig", "")
     with pytest.raises(BadSettings, match=r"set fateflow\.worker_listen, or engines\.k\.volume_claim"):
-        kubernetes_workers(parts, KubernetesSettings("engines.k", image="i"), api)
+        kubernetes_workers(parts, KubernetesSettings("engines.k", image="i", namespace="fate"), api)
     with pytest.raises(BadSettings, match="kubeconfig: is not set, and this is no pod"):
         ClientApi(None, "")
     with pytest.raises(BadSettings, match="kubeconfig: /nowhere"):
