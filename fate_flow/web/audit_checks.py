@@ -50,7 +50,7 @@ class _AuditChecks:
         """Compare the log with a party with the file that it has sent, and show what both say about each message."""
         with self._alone():
             other = check_party_id(request.form.get("party", "").strip(), "party")
-            found = compared(self._context, self._board.settings.party_id, other, _file())
+            found = compared(self._context, other, _file())
         counts = Counter(one.outcome for one in found)
         rest = [one for one in found if one.outcome is not Outcome.AGREED]
         rest.sort(key=lambda one: not one.accused)

@@ -77,6 +77,12 @@ def of_contradiction(party_id: str, size: int, *, is_proof: bool) -> str:
     )
 
 
+def of_accusations(party_id: str, accusations: Mapping[str, int]) -> str:
+    """Return the sentence about a comparison of both records. `accusations`: how many there are, by outcome."""
+    listed = ", ".join(f"{outcome}: {count}" for outcome, count in accusations.items())
+    return f"A comparison with the record of party {party_id} has found contradictions ({listed})."
+
+
 def of_damage(log: str, index: int) -> str:
     """Return the sentence about an entry of the own record that is not what was sealed."""
     return f"The record of this party is damaged: entry {index} of its log {log} is not what was sealed."

@@ -6,6 +6,7 @@ nothing. Where nobody is notified of anything, nothing here runs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from fate_flow.core.access.recorded_names import client_in
@@ -22,6 +23,7 @@ from fate_flow.core.notifications.notification import (
     notification_id,
     one_line,
 )
+from fate_flow.core.record.comparison import Finding
 from fate_flow.core.record.log import Evidence
 from fate_flow.services.context.ports import Context
 from fate_flow.store.contract.transaction import Transaction
@@ -45,6 +47,17 @@ def notify_of_evidence(context: Context, tx: Transaction, one: Evidence) -> None
     sentence = sentences.of_contradiction(one.party_id, one.size, is_proof=one.is_proof)
     about = one.origin, one.size, one.is_proof
     notify(context, tx, Occasion.CONTRADICTION, about, one.at, sentence, partner=one.party_id)
+
+
+def notify_of_findings(context: Context, tx: Transaction, party_id: str, found: Iterable[Finding]) -> None:
+    """Store the notification of what a comparison with the record of this party accuses somebody of; the same
+    accusations are notified once."""
+    accusing = [one for one in found if one.accused]
+    if accusing:
+        counts = Counter(one.outcome.value for one in accusing)
+        about = "compared", party_id, *sorted(f"{one.outcome.value} {one.number} {one.why}" for one in accusing)
+        sentence = sentences.of_accusations(party_id, counts)
+        notify(context, tx, Occasion.CONTRADICTION, about, context.clock(), sentence, partner=party_id)
 
 
 def notify_of_damage(context: Context, tx: Transaction, log: str, epoch: int, index: int) -> None:

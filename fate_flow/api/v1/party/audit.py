@@ -51,8 +51,8 @@ from fate_flow.services.record.asking import HeldNow, ask_what_is_held, parties_
 from fate_flow.services.record.following import followed, newest_position
 from fate_flow.services.record.proving import for_request
 from fate_flow.services.record.reading import PAGE, Wanted, entries_of_job, search
-from fate_flow.services.record.reconciling import reconcile_file
 from fate_flow.services.record.verifying import Keys
+from fate_flow.services.witnesses.comparing import reconcile_for_party
 from fate_flow.store.contract.transaction import Transaction
 
 _LATEST = 2**53
@@ -192,7 +192,7 @@ class _AuditRoutes:
         body = arguments("party_id", "file")
         other, text = check_party_id(body["party_id"]), read_text(body, "file")
 
-        found = compared(self._context, self._own, other, text)
+        found = compared(self._context, other, text)
         return ok({**self._whose(), "messages": [one.as_document() for one in found]})
 
     def _whose(self) -> dict[str, str]:
@@ -206,13 +206,11 @@ def _read_position(body: Mapping[str, Any]) -> Position:
         raise BadRequest(f"position: {error}, as in the last answer") from error
 
 
-def compared(context: Context, own: str, party_id: str, text: str) -> tuple[Finding, ...]:
+def compared(context: Context, party_id: str, text: str) -> tuple[Finding, ...]:
     """Compare the log with a party with the file that it has written, and keep its head. Raise BadRequest for another
     file; NotFound without its keys."""
     try:
-        return context.write(
-            lambda tx: reconcile_file(tx, own, party_id, text, has_signed, raw_of_pem, context.clock())
-        )
+        return reconcile_for_party(context, party_id, text, has_signed, raw_of_pem)
     except BadBundle as error:
         raise BadRequest(f"file: {error}") from error
 

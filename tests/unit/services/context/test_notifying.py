@@ -12,8 +12,9 @@ from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.notifications.notification import Occasion
 from fate_flow.core.notifications.subscribers import Subscribers
+from fate_flow.core.record.comparison import Finding, Outcome
 from fate_flow.core.record.log import Evidence
-from fate_flow.services.context.notifying import notify_of_evidence
+from fate_flow.services.context.notifying import notify_of_evidence, notify_of_findings
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.ends import end_job_here
 from fate_flow.services.scheduling.events import PartyFails
@@ -129,6 +130,23 @@ def test_evidence_against_a_party_is_notified_once() -> None:
     assert [each.target for each in found] == [OPS, ANN, BEN]
     assert "two different pasts" in found[0].notification.sentence
     assert "note" not in repr(found[0].notification)
+
+
+def test_what_a_comparison_accuses_somebody_of_is_notified_once() -> None:
+    server = notified(HandServer("9999"))
+    agreed, doubt = Finding(Outcome.AGREED, "1"), Finding(Outcome.IN_DOUBT, "2")
+    missing = [Finding(Outcome.MISSING, number, ("10000",), "why") for number in ("3", "4")]
+    altered = Finding(Outcome.ALTERED, "5", ("9999", "10000"), "why")
+    for found in ([agreed, doubt], [agreed, *missing, altered], [altered, *missing, doubt]):
+        with server.store.transaction() as tx:
+            notify_of_findings(server.context, tx, "10000", found)
+    stored = notifications(server)
+    assert [each.target for each in stored] == [OPS, ANN, BEN]
+    assert "with the record of party 10000" in stored[0].notification.sentence
+    assert "(missing: 2, altered: 1)" in stored[0].notification.sentence
+    with server.store.transaction() as tx:
+        notify_of_findings(server.context, tx, "10000", missing)
+    assert len(notifications(server)) == 6
 
 
 class Partners:
