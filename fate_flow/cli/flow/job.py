@@ -128,7 +128,8 @@ def list_jobs(
 ) -> None:
     """List the newest jobs of this party that match all given options.
 
-    One request looks at a bounded number of jobs; the end of the list says how to go on.
+    One request looks at a bounded number of jobs; the end of the list says how to go on. As JSON, without an option
+    that selects jobs, the answer is that of FATE, which counts all jobs.
 
     \b
     Example: flow job list -l 30
@@ -136,10 +137,11 @@ def list_jobs(
              flow job list --person ann --count
     """
     wanted = given({**wanted, "from": place})
-    if page is not None:
-        if wanted or is_count:
-            raise click.UsageError("--page: is a page of all jobs; with other options the list goes on by --from")
-        show_as(client.post("job/list/job", {"limit": limit, "page": page}), as_json, print_jobs)
+    selects = bool(wanted) or is_count
+    if page is not None and selects:
+        raise click.UsageError("--page: is a page of all jobs; with other options the list goes on by --from")
+    if page is not None or not (selects or is_for_people(as_json)):
+        show_as(client.post("job/list/job", given({"limit": limit, "page": page})), as_json, print_jobs)
     elif is_count:
         print_number(counted_jobs(client, wanted), as_json)
     else:

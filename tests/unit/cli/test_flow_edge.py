@@ -233,7 +233,7 @@ def test_a_configuration_that_went_away_is_named(tmp_path):
 
 def test_the_environment_may_name_the_server(stub):
     assert run("job", "list", env={"FATE_FLOW_SERVER": stub.url + "/"}).exit_code == 0
-    assert stub.last.path == "/v1/job/search"
+    assert stub.last.path == "/v1/job/list/job"
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:9380", "localhost", "ftp://a", "http://", "http://a:99999", "http://[::1"])

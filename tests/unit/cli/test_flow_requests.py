@@ -15,7 +15,7 @@ TABLE = ("-n", "demo", "-t", "site_a")
 TABLE_BODY = {"namespace": "demo", "table_name": "site_a"}
 
 COMMANDS = [
-    (("job", "list"), "job/search", {"limit": 10}),
+    (("job", "list"), "job/list/job", {"limit": 10}),
     (("job", "list", "--text", "a b", "-s", "failed", "--party", "10000", "--person", "ann", "--component", "toy_0",
       "--after", "2026-01-31", "--before", "2026-02-01", "--from", "1-2-guest-3"), "job/search", {
         "limit": 10, "text": "a b", "status": "failed", "party": "10000", "person": "ann", "component": "toy_0",
@@ -133,6 +133,12 @@ def test_jobs_are_counted_by_one_request_after_the_other(flow, stub):
     assert [one.json for one in stub.asked] == [{"status": "failed"}, {"status": "failed", "from": "1-2-guest-3"}]
     assert flow("job", "list", "--page", "2", "--text", "x").exit_code == 2
     assert len(stub.asked) == 2
+
+
+def test_a_table_of_jobs_does_not_count_the_history(flow, stub):
+    stub.answers({"retcode": 0, "retmsg": "success", "data": {"jobs": [], "count": 0, "is_counted": True}})
+    assert flow("job", "list", "--table").exit_code == 0
+    assert (stub.last.path, stub.last.json) == ("/v1/job/search", {"limit": 10})
 
 
 def test_cleaning_the_queue_sends_no_body_at_all(flow, stub):
