@@ -90,14 +90,23 @@ class CommandSpans:
 
     @contextmanager
     def around(self) -> Iterator[None]:
-        with within(*self._of):
-            yield
+        """Let what is stored in the block belong to the commands; if it fails, all of them have."""
+        try:
+            with within(*self._of):
+                yield
+        except Exception as error:
+            self._end([None] * len(self._asked), type(error).__name__)
+            raise
 
     def end(self, answers: Sequence[Answer]) -> None:
+        """Add a span for each command, with its answer."""
+        self._end(answers)
+
+    def _end(self, answers: Sequence[Answer | None], error: str = "") -> None:
         now = time.time_ns()
         for asked, known, answer in zip(self._asked, self._of, answers, strict=False):
             if known.trace:
                 sender = span_id_in(asked.traceparent)
                 self._spans.add(
-                    received_span(asked.command, known.span, sender, self._caller, self._begun, now, answer)
+                    received_span(asked.command, known.span, sender, self._caller, self._begun, now, answer, error)
                 )

@@ -34,12 +34,14 @@ def sent_span(
 
 
 def received_span(
-    command: Command, span: str, sender_span: str, caller: str, begun: int, ended: int, answer: Answer
-) -> Span:
-    """Return the span of a command that was carried out. `sender_span`: the id of the sender's; empty: not known."""
+    command: Command, span: str, sender_span: str, caller: str, begun: int, ended: int, answer: Answer | None,
+    error: str = "",
+) -> Span:  # fmt: skip
+    """Return the span of a command that was carried out. `sender_span`: the id of the sender's; empty: not known.
+    `answer`: None if it was not carried out, because of this class of `error`."""
     return Span(
         f"receive {command.kind.value}", SpanId(command.trace, span), begun, ended, sender_span, kind=SpanKind.SERVER,
-        attributes=_attributes(command, caller, answer),
+        attributes=_attributes(command, caller, answer), error=error,
     )  # fmt: skip
 
 

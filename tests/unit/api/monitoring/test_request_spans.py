@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fate_flow.core.metrics.spans import SpanId, SpanKind, span_of_job
+from fate_flow.core.model.errors import StorageFailed
 from fate_flow.core.text.trace import span_id_in, trace_id_in, traceparent
 from fate_flow.services.context.tracing import _AROUND
 from tests.kit.api.client_world import GUEST, HOST, World, make_world
@@ -98,6 +99,19 @@ def test_a_command_alone_has_its_trace_in_the_header(world: World, spans: KeptSp
     span = spans.named("receive start")
     assert (span.id.trace, span.parent) == (TRACE, SPAN)
     assert span.attributes["fate_flow.retcode"] != 0
+
+
+def test_a_command_that_could_not_be_carried_out_says_of_which_class_the_error_was(
+    world: World, spans: KeptSpans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise StorageFailed("the disk with secrets is full")
+
+    monkeypatch.setattr(world.services.use_cases.commands, "carry_out", fails)
+    world.post("party/20260101000000000001/guest/9999/start", {"run": 0}, headers={"SRC-PARTY-ID": "10000", **GIVEN})
+    span = spans.named("receive start")
+    assert (span.parent, span.error, "fate_flow.retcode" in span.attributes) == (SPAN, "StorageFailed", False)
+    assert "secrets" not in repr(span)
 
 
 def test_without_a_collector_no_request_makes_a_span(tmp_path: Path) -> None:
