@@ -91,6 +91,9 @@ class FakeExchange:
 
     def close(self, key: TaskKey, incarnation: str) -> None: ...
 
+    def carried(self, key: TaskKey, incarnation: str) -> tuple[()]:
+        return ()
+
     def uncollected_streams(self) -> tuple[()]:
         return ()
 
