@@ -41,6 +41,7 @@ from fate_flow.peers.signature import SiteSignature
 from fate_flow.records.operator_log.events import Event
 from fate_flow.records.operator_log.operator_log import OperatorLog
 from fate_flow.records.operator_log.server_handler import ServerLogHandler
+from fate_flow.records.operator_log.sql_text import with_values
 from fate_flow.relay.spool import Spool, SpoolLimits
 from fate_flow.relay.spool_session import Session
 from fate_flow.relay.stream_calls import GatewayCalls
@@ -63,6 +64,7 @@ from fate_flow.services.use_cases.units import Wake
 from fate_flow.settings.client_keys import make_client_keys
 from fate_flow.settings.settings import Settings
 from fate_flow.store.database.opening import open_database, sqlite_file
+from fate_flow.store.segment_files import SegmentFiles
 from fate_flow.store.sql.store import SqlStore
 
 log = logging.getLogger(__name__)
@@ -142,24 +144,8 @@ def open_store(settings: Settings, record: OperatorLog, wakeups: Wakeups | None 
     def log_write(job_id: str, statement: str, params: Sequence[Any]) -> None:
         record.sql(job_id, with_values(statement, params), stacklevel=3)
 
-    return SqlStore(database, log_write) if wakeups is None else SqlStore(database, log_write, wakeups.sealer.wake)
-
-
-def with_values(statement: str, params: Sequence[Any]) -> str:
-    """Return the statement with its values inserted and MySQL's quotes, as FATE Flow 1.6 logs it."""
-    pieces = statement.replace('"', "`").replace("%s", "?").split("?")
-    values = [*(_literal(value) for value in params), ""]
-    return "".join(piece + value for piece, value in zip(pieces, values, strict=False))
-
-
-def _literal(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return str(value)
-    if isinstance(value, (int, float)):
-        return str(value)
-    return f"'{value}'"
+    recorded = wakeups.sealer.wake if wakeups is not None else lambda: None
+    return SqlStore(database, log_write, recorded, SegmentFiles(settings.shared))
 
 
 def secret_of(settings: Settings) -> bytes:

@@ -43,6 +43,7 @@ from fate_flow.server.periodic.key_watch import KeyWatch
 from fate_flow.server.periodic.list_fetcher import ListFetcher
 from fate_flow.server.periodic.log_keeper import LogKeeper
 from fate_flow.server.periodic.periodic_work import PeriodicWork
+from fate_flow.server.periodic.record_keeping import record_keeper
 from fate_flow.server.periodic.record_witnesses import record_work
 from fate_flow.server.periodic.stream_watch import StreamWatch
 from fate_flow.server.periodic.warm_providers import WarmProviders
@@ -59,6 +60,7 @@ from fate_flow.server.runtime import (
 )
 from fate_flow.server.tracing.process_spans import ProcessSpans
 from fate_flow.services.context.pending import CapacityNotice
+from fate_flow.services.context.ports import Context
 from fate_flow.services.context.stopwatch import AwakeClock
 from fate_flow.services.scheduling.events import (
     Answered,
@@ -128,7 +130,7 @@ class SchedulerLoop:
         self._ticks.every(KEY_SECONDS, KeyWatch(context, own.last_list, time.monotonic).look)
         # With its own cache of parsed documents: another thread must not change that of the scheduler.
         tidying = replace(context, specs={})
-        retention, disk = RetentionSweeper(tidying, keep_of(settings)), PartyDisk(settings, tidying)
+        retention, disk = _sweeper(settings, tidying), PartyDisk(settings, tidying)
         inquirer, _ = inquirers(settings, self._auth, self._pinned, measures)
         self._record_work = record_work(
             settings, replace(context, specs={}), inquirer, lambda: self._scheduler.is_in_charge, store.close,
@@ -324,6 +326,10 @@ class Ticks:
         self._offset = offset
         for job in self._timer.get_jobs():
             job.modify(next_run_time=datetime.now(UTC))
+
+
+def _sweeper(settings: Settings, context: Context) -> RetentionSweeper:
+    return RetentionSweeper(context, keep_of(settings), record_keeper(settings, context))
 
 
 class Tidier(PeriodicWork):

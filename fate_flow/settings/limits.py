@@ -73,6 +73,8 @@ class Retention:
     job_logs_days: float = 30.0
     job_logs_max_bytes: int = 20 << 30   # for all jobs together, the oldest are removed first; 0: no limit
     output_tables_days: float = 0.0
+    record_rows_days: float = 0.0        # until entries of the record move into files
+    record_texts_days: float = 0.0       # until texts and salts beside entries of the record are erased
     most_finished_jobs: int = 0          # the oldest are removed first; 0: no limit
 
 
@@ -134,7 +136,14 @@ def read_retention(section: Section) -> Retention:
         job_logs_max_bytes=section.whole("job_logs_max_bytes", base.job_logs_max_bytes),
         output_tables_days=section.number("output_tables_days", base.output_tables_days),
         most_finished_jobs=section.whole("most_finished_jobs", base.most_finished_jobs),
+        record_rows_days=section.number("record_rows_days", base.record_rows_days),
+        record_texts_days=section.number("record_texts_days", base.record_texts_days),
     )
+    if found.record_texts_days and not 0 < found.record_rows_days <= found.record_texts_days:
+        section.problems.append(
+            f"{section.name('record_texts_days')}: {found.record_texts_days:g} needs "
+            f"{section.name('record_rows_days')} of at most as many days, which is {found.record_rows_days:g}"
+        )
     section.refuse_others()
     return found
 

@@ -95,6 +95,26 @@ CREATE TABLE t_record_evidence (             -- two checkpoints of another party
   f_time BIGINT NOT NULL,
   PRIMARY KEY (f_origin, f_size, f_is_proof)
 );
+CREATE TABLE t_record_segment (              -- entries that lie in a file, and have no rows
+  f_log VARCHAR(20) NOT NULL,
+  f_epoch BIGINT NOT NULL,
+  f_first BIGINT NOT NULL,                   -- the first index
+  f_end BIGINT NOT NULL,                     -- the index after the last one
+  f_first_id BIGINT NOT NULL,                -- the smallest f_id of its entries
+  f_last_id BIGINT NOT NULL,
+  f_newest BIGINT NOT NULL,                  -- the largest f_time of its entries
+  f_has_texts BOOLEAN NOT NULL,              -- whether the file has texts or salts
+  f_digest VARCHAR(64) NOT NULL,             -- SHA-256 of the file
+  PRIMARY KEY (f_log, f_epoch, f_first)
+);
+CREATE INDEX ix_record_segment_first_id ON t_record_segment (f_first_id);
+CREATE TABLE t_record_segment_job (          -- which segments have entries about a job
+  f_job_id VARCHAR(25) NOT NULL,
+  f_log VARCHAR(20) NOT NULL,
+  f_epoch BIGINT NOT NULL,
+  f_first BIGINT NOT NULL,
+  PRIMARY KEY (f_job_id, f_log, f_epoch, f_first)
+);
 CREATE TABLE t_record_person (               -- who is meant by the random ids in entries
   f_person_id VARCHAR(32) NOT NULL PRIMARY KEY,
   f_name VARCHAR(200) NOT NULL UNIQUE

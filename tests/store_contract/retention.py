@@ -10,6 +10,9 @@ from fate_flow.core.model.job import Command, CommandKind
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, WorkerStatus
 from fate_flow.core.planning.actions import MoveJob
+from fate_flow.core.record.entry import OWN_LOG, Kind, new_entry
+from fate_flow.core.record.segment import segment_of
+from fate_flow.services.record.sealing import seal_new
 from fate_flow.store.values import READ, Metric, OutputTable, Scope, Submission, TableMeta
 from tests.store_contract.cases import (
     DOCUMENT,
@@ -187,3 +190,32 @@ class LeftCases(Cases):
         assert each.job_ids("20260101", "20260101:", 9) == ("20260101120000", "20260101130000")
         assert each.job_ids("20260101", "20260101:", 1) == ("20260101120000",)
         assert each.job_ids("20260103", "20260103:", 9) == ()
+
+    def test_a_segment_takes_the_place_of_its_rows(self, each: Each) -> None:
+        salted = new_entry(OWN_LOG, Kind.ACT, 5, {"what": "a"}, job_id="j1", salt="7e" * 32, text="t")
+        each.add_to_record([salted, new_entry(OWN_LOG, Kind.ACT, 6, {"what": "b"}, job_id="j2")])
+        with each.store.transaction() as tx:
+            seal_new(tx, 1)
+        entries = each.sealed_entries(OWN_LOG, 1, 0, 2)
+        first = replace(segment_of(entries[:1]), digest="d1")
+        second = replace(segment_of(entries[1:]), digest="d2")
+
+        assert not each.close_segment(second, entries[1:]), "it does not follow the last one"
+        assert not each.close_segment(first, [replace(entries[0], salt="")]), "its rows are others"
+        assert each.last_segment(OWN_LOG, 1) is None
+        assert each.close_segment(first, entries[:1])
+        assert each.close_segment(second, entries[1:])
+        assert not each.close_segment(second, entries[1:])
+        assert each.segments(OWN_LOG, 1) == (first, second)
+        assert each.last_segment(OWN_LOG, 1) == second
+        assert [each.segments_after(one, 5) for one in (0, first.first_id)] == [(first, second), (second,)]
+
+        assert [each.segments_with_texts(before, 5) for before in (5, 6)] == [(), (first,)]
+        new = replace(first, digest="d3", has_texts=False)
+        assert [each.replace_segment(first, new), each.replace_segment(first, new)] == [True, False]
+        assert each.segments(OWN_LOG, 1) == (new, second)
+
+    def test_texts_and_salts_of_rows_are_erased(self, each: Each) -> None:
+        each.add_to_record([new_entry(OWN_LOG, Kind.ACT, 5, {"what": "a"}, salt="7e" * 32, text="t")])
+        each.erase_texts(each.unsealed_entries(1))
+        assert [(one.salt, one.text) for one in each.unsealed_entries(1)] == [("", "")]

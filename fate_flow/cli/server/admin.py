@@ -18,6 +18,7 @@ from fate_flow.core.model.job import EngineState, Job, JobKey
 from fate_flow.core.model.resources import name_in_fate
 from fate_flow.core.model.spec import Party
 from fate_flow.core.text.phrases import counted
+from fate_flow.server.periodic.record_keeping import record_keeper
 from fate_flow.server.runtime import keep_of
 from fate_flow.services.upkeep.retention import Piece, RetentionSweeper
 from fate_flow.services.use_cases.admin import Held, Operator
@@ -104,7 +105,7 @@ def clean(conf: Path, job_id: str | None, dry_run: bool) -> None:
     """
     settings = load_settings(conf)
     with home_context(settings) as context:
-        retention = RetentionSweeper(context, keep_of(settings))
+        retention = RetentionSweeper(context, keep_of(settings), record_keeper(settings, context))
         if job_id is not None:
             pieces: Iterator[Piece] = iter(retention.whole_job(check_job_id(job_id, "--job")))
         else:
@@ -120,6 +121,7 @@ def _all_due(retention: RetentionSweeper) -> Iterator[list[Piece]]:
     yield from retention.old_artifacts()
     yield from retention.jobs_past_ttl()
     yield from retention.old_jobs()
+    yield from retention.old_record()
 
 
 def _cleaned(retention: RetentionSweeper, piece: Piece, dry_run: bool) -> bool:

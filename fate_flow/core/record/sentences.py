@@ -74,6 +74,11 @@ def _head(_: Mapping[str, Any], one: ShownEntry) -> str:
     return f"commits to the own log in the log with party {one.other}"
 
 
+def _segment(said: Mapping[str, Any], _: ShownEntry) -> str:
+    log, first, end = said.get("of"), said.get("first"), said.get("end")
+    return f"the entries of log {log}, epoch {said.get('of_epoch')}, from {first} up to {end} lie in a file now"
+
+
 def command_of(said: Mapping[str, Any]) -> str:
     return " ".join(str(said[key]) for key in ("command", "argument", "seat", "task", "version") if key in said)
 
@@ -81,5 +86,5 @@ def command_of(said: Mapping[str, Any]) -> str:
 _SENTENCES: Mapping[str, Callable[[Mapping[str, Any], ShownEntry], str]] = {
     "status": _status, "act": _act, "decision": _decision, "refused": _refused, "worker": _worker,
     "exchange": _exchange, "keys": _keys, "sent": _sent, "answered": _answered,
-    "received": _received, "head": _head,
+    "received": _received, "head": _head, "segment": _segment,
 }  # fmt: skip

@@ -16,6 +16,7 @@ from fate_flow.core.record.commitment import commitment, number_of
 from fate_flow.core.record.entry import OWN_LOG, Kind, NewEntry, log_with, new_entry
 from fate_flow.core.record.log import StoredEntry
 from fate_flow.core.record.refusal_counts import Refusals
+from fate_flow.core.record.segment import Segment
 from fate_flow.core.wire.v1.job_answers import quota_in, why_in
 from fate_flow.core.wire.v1.recorded import answer_content, request_content
 from fate_flow.core.wire.v1.retcodes import OF_PERMISSIONS, OF_QUOTAS
@@ -138,6 +139,14 @@ def _of_channels(
 def of_own_keys(at: int, number: int, digest: str) -> NewEntry:
     """Return the entry of this party's own key list. `digest`: SHA-256 of its content, which is public."""
     return new_entry(OWN_LOG, Kind.KEYS, at, {"number": number, "list": digest})
+
+
+def of_segment(segment: Segment, root: str, at: int) -> NewEntry:
+    """Return the entry of a segment that was moved into a file. `root`: of the tree of its entries, in hex."""
+    fields = {
+        "of": segment.log, "of_epoch": segment.epoch, "first": segment.first, "end": segment.end, "root": root,
+    }  # fmt: skip
+    return new_entry(OWN_LOG, Kind.SEGMENT, at, fields)
 
 
 def _with_text(

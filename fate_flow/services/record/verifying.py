@@ -21,6 +21,7 @@ from fate_flow.core.record.note import BadNote, Check, Note, NoteKey, read_note
 from fate_flow.core.record.tree import Edge, leaf_hash
 from fate_flow.services.record.checkpoints import sealed_hashes
 from fate_flow.store.contract.transaction import Transaction
+from fate_flow.store.segment_files import DamagedSegment
 
 _PAGE = 1_000
 
@@ -93,6 +94,9 @@ def verify_log(tx: Transaction, head: Head, epoch: int, keys: Keys | None) -> Lo
                 signed.append((edge, mark, _checked(mark, edge, head.log, epoch, keys, signed)))
         _check_end(head, epoch, edge, marks)
         by, size, at = _anchor(signed, keys)
+    except DamagedSegment as damaged:
+        first = max(damaged.segment.first, edge.size)
+        return LogReport(head.log, epoch, edge.size, State.BROKEN, first, damaged.why, _last(signed))
     except _Broken as broken:
         return LogReport(head.log, epoch, edge.size, State.BROKEN, broken.index, broken.why, _last(signed))
     state = State.ANCHORED if by else State.CONSISTENT

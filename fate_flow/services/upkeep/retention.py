@@ -15,17 +15,20 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fate_flow.core.model.artifact import JSON_MODEL, file_at
 from fate_flow.core.model.errors import Conflict, JobNotFound, StorageUnavailable
 from fate_flow.core.model.job import JobKey
 from fate_flow.core.model.spec import ModelReference, Party
+from fate_flow.core.record.segment import Segment
 from fate_flow.jobspec.fate_v1.reader import effective_document
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.artifacts.kind import ArtifactKind, Kept
 from fate_flow.services.context.documents import spec_in_row
 from fate_flow.services.context.ports import Context, Keep
+from fate_flow.services.upkeep.record_keeper import RecordKeeper
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import Document, Scope, StoredModel
 
@@ -34,6 +37,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _AT_ONCE = 20
+_INTO_FILE, _TEXTS = "rows of the record, into a file:", "texts beside the record:"
 _LEFT_OVER_SECONDS = 3_600.0      # cleaning up after a crash is not urgent, and it has to read folders
 _UPLOAD_GRACE = 3_600_000         # ms; the row of the job that uploads the file may come later
 _MODEL_GRACE = 3_600_000          # ms; the row of a model comes after its file
@@ -57,8 +61,12 @@ Pieces = Iterator[list[Piece]]
 class RetentionSweeper:
     """Runs passes over all data of ended jobs, a few pieces at a time."""
 
-    def __init__(self, context: Context, keep: Keep, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._context, self._keep, self._monotonic = context, keep, monotonic
+    def __init__(
+        self, context: Context, keep: Keep, record: RecordKeeper | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        """`record`: None: the record stays as it is."""
+        self._context, self._keep, self._record, self._monotonic = context, keep, record, monotonic
         self._pass: Pieces | None = None
         self._left_over_done: float | None = None           # when the last complete clean-up ended
         self._mentioned: dict[tuple[str, str], frozenset[str]] = {}     # by open job and digest: texts in its conf
@@ -102,6 +110,9 @@ class RetentionSweeper:
         yield from self.old_artifacts()
         yield from self.jobs_past_ttl()
         yield from self.old_jobs()
+        yield from self.old_record()
+        if self._record is not None:
+            self._record.check_some()
 
     # ------------------------------------------------------------------ old data
 
@@ -196,6 +207,20 @@ class RetentionSweeper:
         remove(job_id)
         return True
 
+    def old_record(self) -> Pieces:
+        """Yield segments of the record whose rows move into files, the next one of each log and then on, and texts and
+        salts to erase. A round that has moved nothing, since the disk is full for example, is the last one."""
+        keeper, before = self._record, frozenset[Segment]()
+        while keeper is not None and (due := frozenset(keeper.due())) and due != before:
+            before = due
+            yield [Piece(_INTO_FILE, str(one), _bound(keeper.move, one)) for one in due]
+        if keeper is not None:
+            texts = [Piece(_TEXTS, str(one), _bound(keeper.erase, one)) for one in keeper.with_old_texts()]
+            yield texts + [
+                Piece(_TEXTS, f"{log_name}, epoch {epoch}, in rows", _bound(keeper.erase_in_rows, log_name, epoch))
+                for log_name, epoch in keeper.rows_with_old_texts()
+            ]
+
     def old_artifacts(self) -> Pieces:
         """Yield output artifacts that are too old; removal skips those that an unfinished job names."""
         for name, kind in self._context.kinds.items():
@@ -246,6 +271,8 @@ class RetentionSweeper:
         for models in _few(self._context.models.kept_before(self._context.clock() - _MODEL_GRACE)):
             yield [Piece("model of no row", f"{of}, {at}", _bound(self._drop_model, of, at)) for of, at in models]
         yield from self._unused_bindings()
+        for files_left in _few(self._record.left_over() if self._record is not None else ()):
+            yield [Piece("file of no segment", str(path), _bound(_unlink, path)) for path in files_left]
         for keys in _few(self._context.read(lambda tx: tx.open_seats())):
             yield [Piece("written again: files of", str(key), _bound(self._write_confs, key)) for key in keys]
 
@@ -296,6 +323,11 @@ class RetentionSweeper:
         """Return the document as this seat sees it; the stored one may be that of another seat."""
         spec = spec_in_row(self._context, document)
         return replace(document, on_party=effective_document(spec, key.party))
+
+
+def _unlink(path: Path) -> bool:
+    path.unlink(missing_ok=True)
+    return True
 
 
 def _bound(act: Callable[..., T], *last: Any) -> Callable[..., T]:

@@ -1,5 +1,5 @@
 """The store contract for what has happened: the history of jobs, which is removed with them, and the record, which only
-grows. Nothing here changes or removes an entry of the record."""
+grows. Nothing here changes or removes an entry of the record; rows of old ones move into files."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Protocol
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.record.entry import NewEntry
 from fate_flow.core.record.log import Batch, Evidence, Head, StoredCheckpoint, StoredEntry
+from fate_flow.core.record.segment import Segment
 
 
 class Record(Protocol):
@@ -87,3 +88,30 @@ class Record(Protocol):
 
     def person_name(self, person_id: str) -> str:
         """Return who is meant by this id; empty if nobody, or if the name was removed."""
+
+
+class Segments(Protocol):
+    """Part of `contract.Transaction`: what was moved from rows into files. What reads entries reads both, and raises
+    DamagedSegment for a file that is gone or is not the one that was written."""
+
+    def segments(self, log: str, epoch: int) -> tuple[Segment, ...]:
+        """Return the segments of an epoch of a log, in order."""
+
+    def last_segment(self, log: str, epoch: int) -> Segment | None:
+        """Return the last of them; None if there is none."""
+
+    def segments_after(self, entry_id: int, most: int) -> tuple[Segment, ...]:
+        """Return segments of all logs whose first entry was written after this one, the oldest first."""
+
+    def segments_with_texts(self, before: int, most: int) -> tuple[Segment, ...]:
+        """Return some segments with texts or salts whose entries are all from before this time."""
+
+    def close_segment(self, segment: Segment, entries: Sequence[StoredEntry]) -> bool:
+        """Note that the entries lie in the file of this segment, and remove their rows. False if the rows are others by
+        now, or do not follow the last segment: nothing is changed then."""
+
+    def replace_segment(self, old: Segment, new: Segment) -> bool:
+        """Note that the entries lie in another file; False if the segment is not the old one any more."""
+
+    def erase_texts(self, entries: Sequence[StoredEntry]) -> None:
+        """Erase the salts and texts beside these entries, which have rows."""

@@ -35,6 +35,8 @@ from fate_flow.store.database.record_rows import (
     RecordCheckpointRow,
     RecordEntryRow,
     RecordHeadRow,
+    SegmentJobRow,
+    SegmentRow,
     WitnessedRow,
 )
 from fate_flow.store.database.result_rows import MetricRow, OutputRow, SummaryRow
@@ -477,4 +479,5 @@ MODELS = (
     WitnessedRow,
     EvidenceRow,
     PersonRow,
+    *(SegmentRow, SegmentJobRow),
 )

@@ -89,3 +89,30 @@ class PersonRow(Base):
 
     class Meta:
         table_name = "t_record_person"
+
+
+class SegmentRow(Base):
+    f_log = CharField(20)
+    f_epoch = BigIntegerField()
+    f_first = BigIntegerField()
+    f_end = BigIntegerField()
+    f_first_id = BigIntegerField()
+    f_last_id = BigIntegerField()
+    f_newest = BigIntegerField()
+    f_has_texts = BooleanField()
+    f_digest = CharField(64)
+
+    class Meta:
+        table_name = "t_record_segment"
+        primary_key = CompositeKey("f_log", "f_epoch", "f_first")
+
+
+class SegmentJobRow(Base):
+    f_job_id = CharField(25)
+    f_log = CharField(20)
+    f_epoch = BigIntegerField()
+    f_first = BigIntegerField()
+
+    class Meta:
+        table_name = "t_record_segment_job"
+        primary_key = CompositeKey("f_job_id", "f_log", "f_epoch", "f_first")

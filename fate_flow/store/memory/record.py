@@ -8,6 +8,7 @@ from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.record.entry import NewEntry
 from fate_flow.core.record.log import Batch, Evidence, Head, StoredCheckpoint, StoredEntry, head_after
+from fate_flow.core.record.segment import Segment
 from fate_flow.store.memory.tables import BY_JOB, BY_LOG
 from fate_flow.store.memory.unit import MemoryUnitOfWork
 
@@ -117,6 +118,43 @@ class Record(MemoryUnitOfWork):
 
     def person_name(self, person_id: str) -> str:
         return self._rows.people.rows.get(person_id, "")
+
+
+class Segments(MemoryUnitOfWork):
+    """Part of the transaction. Here, entries of segments stay where they are: there are no files."""
+
+    def segments(self, log: str, epoch: int) -> tuple[Segment, ...]:
+        found = [one for key, one in self._rows.segments.rows.items() if key[:2] == (log, epoch)]
+        return tuple(sorted(found, key=lambda one: one.first))
+
+    def last_segment(self, log: str, epoch: int) -> Segment | None:
+        return next(reversed(self.segments(log, epoch)), None)
+
+    def segments_after(self, entry_id: int, most: int) -> tuple[Segment, ...]:
+        found = [one for one in self._rows.segments.rows.values() if one.first_id > entry_id]
+        return tuple(sorted(found, key=lambda one: one.first_id)[:most])
+
+    def segments_with_texts(self, before: int, most: int) -> tuple[Segment, ...]:
+        found = [one for one in self._rows.segments.rows.values() if one.has_texts and one.newest < before]
+        return tuple(found[:most])
+
+    def close_segment(self, segment: Segment, entries: Sequence[StoredEntry]) -> bool:
+        last, rows = self.last_segment(segment.log, segment.epoch), self._rows.record.rows
+        if (last.end if last else 0) != segment.first or any(rows.get(one.id) != one for one in entries):
+            return False
+        self._rows.segments.put((segment.log, segment.epoch, segment.first), segment)
+        return True
+
+    def replace_segment(self, old: Segment, new: Segment) -> bool:
+        key = (old.log, old.epoch, old.first)
+        is_old = self._rows.segments.rows.get(key) == old
+        if is_old:
+            self._rows.segments.put(key, new)
+        return is_old
+
+    def erase_texts(self, entries: Sequence[StoredEntry]) -> None:
+        for one in entries:
+            self._rows.record.put(one.id, changed(self._rows.record.rows[one.id], salt="", text=""))
 
 
 _UNSEALED = ("", 0)

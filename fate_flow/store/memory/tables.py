@@ -23,6 +23,7 @@ from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.spec import ModelReference, Party
 from fate_flow.core.notifications.notification import Occasion
 from fate_flow.core.record.log import Batch, Evidence, Head, StoredCheckpoint, StoredEntry
+from fate_flow.core.record.segment import Segment
 from fate_flow.store.database.json_text import from_json, to_json
 from fate_flow.store.values import (
     Connector,
@@ -160,6 +161,7 @@ class Rows:
         self.record_ids = count(1)
         self.record_batches: Table[tuple[str, int, int], Batch] = Table(journal)
         self.record_heads: Table[str, Head] = Table(journal)
+        self.segments: Table[tuple[str, int, int], Segment] = Table(journal)
         self.checkpoints: Table[tuple[str, int, int], StoredCheckpoint] = Table(journal)
         self.witnessed: Table[str, StoredCheckpoint] = Table(journal)
         self.evidence: Table[tuple[str, int, bool], Evidence] = Table(journal)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from peewee import Value, fn
+from peewee import Database, Value, fn
 
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.record.entry import NewEntry
 from fate_flow.core.record.log import Batch, Evidence, Head, StoredCheckpoint, StoredEntry, head_after
+from fate_flow.core.record.segment import Segment
 from fate_flow.core.record.tree import HASH_BYTES, Edge
 from fate_flow.store.database.models import HistoryRow
 from fate_flow.store.database.prepared import Prepared
@@ -23,16 +24,127 @@ from fate_flow.store.database.record_rows import (
     RecordCheckpointRow,
     RecordEntryRow,
     RecordHeadRow,
+    SegmentJobRow,
+    SegmentRow,
     WitnessedRow,
 )
 from fate_flow.store.database.rows import ENTRY_COLUMNS, entry_of
-from fate_flow.store.sql.unit import SqlUnitOfWork, TakenBack
+from fate_flow.store.queries.segments import (
+    LAST_SEGMENT,
+    REMOVE_ROWS,
+    SEGMENTS_AFTER_ID,
+    SEGMENTS_FROM,
+    SEGMENTS_OF_JOB,
+    SEGMENTS_WITH_TEXTS,
+    pages_of_segments,
+    segment_of_row,
+    values_of_segment,
+)
+from fate_flow.store.segment_files import SegmentFiles
+from fate_flow.store.sql.unit import LogStatusWrite, SqlUnitOfWork, TakenBack
 
 _ENTRIES_AT_ONCE = 500      # in one statement
 _MOVES_AT_ONCE = 64         # of the history: SQLite allows 32,766 values in a statement
 
 
-class Record(SqlUnitOfWork):
+class Segments(SqlUnitOfWork):
+    """Part of the transaction. `contract.Transaction` documents the methods."""
+
+    def __init__(
+        self, database: Database, log_write: LogStatusWrite | None, segment_files: SegmentFiles | None = None
+    ) -> None:
+        super().__init__(database, log_write)
+        self._files = segment_files
+
+    def segments(self, log: str, epoch: int) -> tuple[Segment, ...]:
+        return tuple(self._segments_from(log, epoch, 0))
+
+    def last_segment(self, log: str, epoch: int) -> Segment | None:
+        row = LAST_SEGMENT.row(self._database, log, epoch)
+        return None if row is None else segment_of_row(row)
+
+    def segments_after(self, entry_id: int, most: int) -> tuple[Segment, ...]:
+        return tuple(map(segment_of_row, SEGMENTS_AFTER_ID.rows(self._database, 0, entry_id, most)))
+
+    def segments_with_texts(self, before: int, most: int) -> tuple[Segment, ...]:
+        return tuple(map(segment_of_row, SEGMENTS_WITH_TEXTS.rows(self._database, before, most)))
+
+    def close_segment(self, segment: Segment, entries: Sequence[StoredEntry]) -> bool:
+        rows = self._rows_of(segment.log, segment.epoch, segment.first, len(entries))
+        last = self.last_segment(segment.log, segment.epoch)
+        if (last.end if last else 0) != segment.first or list(entries) != rows:
+            return False
+        try:
+            with self.savepoint():
+                SegmentRow.insert(**values_of_segment(segment)).execute()
+                place = {"f_log": segment.log, "f_epoch": segment.epoch, "f_first": segment.first}
+                for job_id in sorted({one.job_id for one in entries if one.job_id}):
+                    SegmentJobRow.insert(f_job_id=job_id, **place).execute()
+                removed = REMOVE_ROWS.run(self._database, segment.epoch, segment.log, segment.first, segment.end)
+                if removed != len(entries):
+                    raise TakenBack
+        except TakenBack:
+            return False
+        return True
+
+    def replace_segment(self, old: Segment, new: Segment) -> bool:
+        row = SegmentRow
+        where = (
+            (row.f_log == old.log) & (row.f_epoch == old.epoch) & (row.f_first == old.first)
+            & (row.f_digest == old.digest)
+        )  # fmt: skip
+        return hit(row.update(f_digest=new.digest, f_has_texts=new.has_texts).where(where))
+
+    def erase_texts(self, entries: Sequence[StoredEntry]) -> None:
+        for first in range(0, len(entries), _ENTRIES_AT_ONCE):
+            ids = [one.id for one in entries[first : first + _ENTRIES_AT_ONCE]]
+            RecordEntryRow.update(f_salt="", f_text="").where(RecordEntryRow.f_id.in_(ids)).execute()
+
+    def _rows_of(self, log: str, epoch: int, first: int, most: int) -> list[StoredEntry]:
+        """Return the entries that have rows; `Record` does."""
+        raise NotImplementedError
+
+    def _in_files(self, log: str, epoch: int, first: int, most: int) -> list[StoredEntry]:
+        """Return the entries from this index on that lie in files, at most so many."""
+        found: list[StoredEntry] = []
+        for segment in self._segments_from(log, epoch, first):
+            found += [one for one in self._entries_in(segment) if one.index >= first]
+            if len(found) >= most:
+                break
+        return found[:most]
+
+    def _of_job_in_files(self, job_id: str) -> list[StoredEntry]:
+        found = map(segment_of_row, SEGMENTS_OF_JOB.rows(self._database, job_id))
+        return [one for segment in found for one in self._entries_in(segment) if one.job_id == job_id]
+
+    def _in_files_after(self, entry_id: int, most: int, until: int | None) -> list[StoredEntry]:
+        """Return the entries that were written after this one, at most so many, and none after `until`."""
+        found: list[StoredEntry] = []
+        for segment in self._segments_by_id(entry_id):
+            if len(found) >= most:
+                found = sorted(found, key=by_id)[:most]
+                until = found[-1].id if until is None else min(until, found[-1].id)
+            if until is not None and segment.first_id > until:
+                break
+            found += [one for one in self._entries_in(segment) if one.id > entry_id]
+        return sorted(found, key=by_id)[:most]
+
+    def _entries_in(self, segment: Segment) -> tuple[StoredEntry, ...]:
+        assert self._files is not None, "a store that reads segments knows their folder"
+        return self._files.entries(segment)
+
+    def _segments_from(self, log: str, epoch: int, first: int) -> Iterator[Segment]:
+        return pages_of_segments(SEGMENTS_FROM, self._database, (log, epoch), first, lambda one: one.end)
+
+    def _segments_by_id(self, entry_id: int) -> Iterator[Segment]:
+        return pages_of_segments(SEGMENTS_AFTER_ID, self._database, (entry_id,), 0, lambda one: one.first_id)
+
+
+def by_id(one: StoredEntry) -> int:
+    return one.id
+
+
+class Record(Segments):
     """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def add_entries(self, entries: Sequence[HistoryEntry]) -> None:
@@ -97,7 +209,11 @@ class Record(SqlUnitOfWork):
         return tuple(row[0] for row in _EPOCHS.rows(self._database, log))
 
     def sealed_entries(self, log: str, epoch: int, first: int, most: int) -> tuple[StoredEntry, ...]:
-        return tuple(map(_entry_of, _SEALED.rows(self._database, epoch, log, first, most)))
+        found = self._in_files(log, epoch, first, most)
+        return (*found, *self._rows_of(log, epoch, first, most - len(found)))
+
+    def _rows_of(self, log: str, epoch: int, first: int, most: int) -> list[StoredEntry]:
+        return list(map(_entry_of, _SEALED.rows(self._database, epoch, log, first, most))) if most else []
 
     def batches(self, log: str, epoch: int, first: int, most: int) -> tuple[Batch, ...]:
         begin = _BATCH_WITH.row(self._database, log, epoch, first)
@@ -105,10 +221,13 @@ class Record(SqlUnitOfWork):
         return tuple(one for one in map(_batch_of, rows) if one.end > first)
 
     def record_of_job(self, job_id: str) -> tuple[StoredEntry, ...]:
-        return tuple(map(_entry_of, _OF_JOB.rows(self._database, job_id)))
+        rows, kept = map(_entry_of, _OF_JOB.rows(self._database, job_id)), self._of_job_in_files(job_id)
+        return tuple(sorted([*kept, *rows], key=by_id)) if kept else tuple(rows)
 
     def record_after(self, entry_id: int, most: int) -> tuple[StoredEntry, ...]:
-        return tuple(map(_entry_of, _AFTER.rows(self._database, entry_id, most)))
+        rows = tuple(map(_entry_of, _AFTER.rows(self._database, entry_id, most)))
+        kept = self._in_files_after(entry_id, most, rows[-1].id if len(rows) == most else None)
+        return tuple(sorted([*kept, *rows], key=by_id)[:most]) if kept else rows
 
     def put_checkpoint(self, log: str, checkpoint: StoredCheckpoint) -> None:
         key = {"f_log": log, "f_epoch": checkpoint.epoch, "f_size": checkpoint.size}

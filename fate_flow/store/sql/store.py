@@ -12,6 +12,7 @@ from peewee import Database
 
 from fate_flow.store.database.models import MODELS, JobRow
 from fate_flow.store.database.refusals import REFUSALS, drop_if_lost, first_refusal, reading_refused, refusal_of
+from fate_flow.store.segment_files import SegmentFiles
 from fate_flow.store.sql.bindings import Bindings
 from fate_flow.store.sql.models import Models
 from fate_flow.store.sql.old_jobs import OldJobs
@@ -34,11 +35,12 @@ class SqlStore:
 
     def __init__(
         self, database: Database, log_write: LogStatusWrite | None = None,
-        recorded: Callable[[], None] = lambda: None,
+        recorded: Callable[[], None] = lambda: None, segment_files: SegmentFiles | None = None,
     ) -> None:  # fmt: skip
-        """`recorded` is called after each commit that has added entries to the record."""
+        """`recorded` is called after each commit that has added entries to the record. `segment_files`: where its
+        segments lie; None: whoever opens the store does not read the record."""
         self.database = database
-        self._log_write, self._recorded = log_write, recorded
+        self._log_write, self._recorded, self._segment_files = log_write, recorded, segment_files
         self._threads = threading.local()
         database.bind(MODELS)
 
@@ -46,7 +48,7 @@ class SqlStore:
     def transaction(self) -> Iterator[SqlTransaction]:
         """Run a transaction: commit at the end, roll back on an exception. Raises StorageFailed on a database error."""
         self._check_is_bound()
-        unit = SqlTransaction(self.database, self._log_write)
+        unit = SqlTransaction(self.database, self._log_write, self._segment_files)
         before = sys.exception()
         failed: BaseException | None = None
         commits = False
@@ -73,7 +75,7 @@ class SqlStore:
         self._check_is_bound()
         with reading_refused(self.database):
             self.database.connect(reuse_if_open=True)
-            yield SqlTransaction(self.database, self._log_write)
+            yield SqlTransaction(self.database, self._log_write, self._segment_files)
 
     def _check_is_bound(self) -> None:
         assert JobRow._meta.database is self.database, "a process has one database: the models are bound to it"

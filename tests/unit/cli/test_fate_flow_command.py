@@ -85,6 +85,8 @@ def test_the_configuration_that_is_shipped_is_ok():
     ({"party_id": "x"}, "party_id"), ({"fateflow": {"http_port": "many"}}, "fateflow.http_port"),
     ({"colour": 1}, "colour"), ({"retention": {"finished_jobs_days": -1}}, "retention.finished_jobs_days"),
     ({"retention": {"most_finished_jobs": 1.5}}, "retention.most_finished_jobs"),
+    ({"retention": {"record_texts_days": 5}}, "retention.record_texts_days"),
+    ({"retention": {"record_texts_days": 5, "record_rows_days": 6}}, "retention.record_texts_days"),
     ({"retention": {"days": 1}}, "retention.days"),
     ({"fate_on_standalone": {"standalone": {"max_cores_percent_per_job": 0}}},
      "fate_on_standalone.standalone.max_cores_percent_per_job"),

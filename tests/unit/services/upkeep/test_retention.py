@@ -86,7 +86,7 @@ class Home:
         self.files = HandFiles()
         object.__setattr__(self.server.context, "files", self.files)
         self.seconds = 1_000.0           # on its monotonic clock
-        self.retention = RetentionSweeper(self.server.context, keep, lambda: self.seconds)
+        self.retention = RetentionSweeper(self.server.context, keep, monotonic=lambda: self.seconds)
 
     def job(
         self, number: int, ended_days_ago: float | None = None, document: Document = DOCUMENT, ttl: int | None = None

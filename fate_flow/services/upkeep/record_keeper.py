@@ -1,0 +1,164 @@
+"""Keeping the record: old entries move from rows into files, and what lies beside them is erased after its time.
+
+A segment is moved in steps, each of which may be the last before a crash: its file is written and read again; then one
+transaction compares the rows with it, notes the segment, writes an entry about it into the own log, and removes the
+rows. A file without a row that names it is removed later. Only entries below a signed head are moved, so what the file
+has is what was signed; and only whole segments, the oldest first.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from fate_flow.core.model.frozen import changed
+from fate_flow.core.record.log import Head, StoredEntry
+from fate_flow.core.record.segment import SEGMENT_ENTRIES, Segment, segment_of
+from fate_flow.core.record.tree import leaf_hash, root_of
+from fate_flow.services.context.notifying import notify_of_damage
+from fate_flow.services.context.ports import Context
+from fate_flow.services.record.checkpoints import Damaged, sealed_hashes
+from fate_flow.services.record.entries import of_segment
+from fate_flow.store.contract.transaction import Transaction
+from fate_flow.store.segment_files import DamagedSegment, SegmentFiles
+
+log = logging.getLogger(__name__)
+
+_CHECKED = 20        # files that a pass reads again
+
+
+class RecordKeeper:
+    """Moves, erases and checks, one segment at a time."""
+
+    def __init__(self, context: Context, files: SegmentFiles, entries: int, texts: int) -> None:
+        """`entries`: how long they have rows; `texts`: how long texts and salts beside them are kept. Both are
+        milliseconds; 0: for ever."""
+        self._context, self._files, self._entries, self._texts = context, files, entries, texts
+        self._check_after = 0            # the first entry of the segment that was checked last, by its id
+        self._damaged: set[Segment] = set()
+
+    def due(self) -> Iterator[Segment]:
+        """Yield the segments that are to be moved, of each log the next one. They are not written yet."""
+        if self._entries:
+            for head in self._context.read(lambda tx: tx.record_heads()):
+                for epoch in self._context.read(partial(_epochs, head=head)):
+                    found = self._context.read(partial(self._next, log_name=head.log, epoch=epoch))
+                    if found:
+                        yield segment_of(found)
+
+    def move(self, segment: Segment) -> bool:
+        """Move a segment into its file; False if something has changed meanwhile. Raise Damaged if its entries are not
+        what was sealed, DamagedSegment, OSError."""
+        entries = self._context.read(
+            lambda tx: tx.sealed_entries(segment.log, segment.epoch, segment.first, SEGMENT_ENTRIES)
+        )
+        hashes = self._context.read(partial(_hashes, segment=segment))
+        for place, one in enumerate(entries):
+            if place >= len(hashes) or leaf_hash(one.content) != hashes[place]:
+                raise Damaged(segment.log, segment.epoch, segment.first + place)
+        written, root = self._files.write(segment_of(entries), entries), root_of(hashes).hex()
+
+        def close(tx: Transaction) -> bool:
+            is_closed = tx.close_segment(written, entries)
+            if is_closed:
+                tx.add_to_record([of_segment(written, root, self._context.clock())])
+            return is_closed
+
+        return self._context.write(close)
+
+    def _next(self, tx: Transaction, log_name: str, epoch: int) -> tuple[StoredEntry, ...]:
+        """Return the entries of the next segment of this epoch of a log; () if they are too new, or not signed."""
+        last, signed = tx.last_segment(log_name, epoch), tx.newest_checkpoint(log_name, epoch)
+        first, before = last.end if last else 0, self._context.clock() - self._entries
+        if signed is None or signed.size < first + SEGMENT_ENTRIES:
+            return ()
+        if not _is_before(tx.sealed_entries(log_name, epoch, first + SEGMENT_ENTRIES - 1, 1), before):
+            return ()
+        entries = tx.sealed_entries(log_name, epoch, first, SEGMENT_ENTRIES)
+        return entries if len(entries) == SEGMENT_ENTRIES and _is_before(entries, before) else ()
+
+    # ------------------------------------------------------------------ what lies beside entries
+
+    def with_old_texts(self) -> Iterator[Segment]:
+        """Yield segments with texts or salts that are to be erased."""
+        if self._texts:
+            before = self._context.clock() - self._texts
+            yield from self._context.read(lambda tx: tx.segments_with_texts(before, _CHECKED))
+
+    def erase(self, segment: Segment) -> bool:
+        """Erase the texts and salts in the file of a segment: it is written anew without them, and the old one is
+        removed. Raise DamagedSegment, OSError."""
+        entries = [changed(one, salt="", text="") for one in self._files.entries(segment)]
+        written = self._files.write(segment_of(entries), entries)
+        done = self._context.write(lambda tx: tx.replace_segment(segment, written))
+        if done:
+            self._files.remove(segment)
+        return done
+
+    def rows_with_old_texts(self) -> Iterator[tuple[str, int]]:
+        """Yield each epoch of a log in which rows have texts or salts to erase. Entries that are older than
+        that and have rows are few: those of the last, unfinished segment."""
+        for head in self._context.read(lambda tx: tx.record_heads()) if self._texts else ():
+            for epoch in self._context.read(partial(_epochs, head=head)):
+                if self._context.read(partial(self._old_rows, log_name=head.log, epoch=epoch)):
+                    yield head.log, epoch
+
+    def erase_in_rows(self, log_name: str, epoch: int) -> bool:
+        """Erase the texts and salts beside old entries of this epoch that have rows."""
+
+        def erase(tx: Transaction) -> bool:
+            found = self._old_rows(tx, log_name, epoch)
+            tx.erase_texts(found)
+            return bool(found)
+
+        return self._context.write(erase, is_repeatable=True)
+
+    def _old_rows(self, tx: Transaction, log_name: str, epoch: int) -> list[StoredEntry]:
+        last, before = tx.last_segment(log_name, epoch), self._context.clock() - self._texts
+        rows = tx.sealed_entries(log_name, epoch, last.end if last else 0, SEGMENT_ENTRIES)
+        return [one for one in rows if one.at < before and (one.salt or one.text)]
+
+    # ------------------------------------------------------------------ files
+
+    def check_some(self) -> None:
+        """Read some files again, the next ones with each call, and tell operators of one that is gone or damaged."""
+        found = self._context.read(lambda tx: tx.segments_after(self._check_after, _CHECKED))
+        for segment in found:
+            try:
+                self._files.check(segment)
+                self._damaged.discard(segment)
+            except DamagedSegment as error:
+                self._tell(segment, error)
+        self._check_after = found[-1].first_id if len(found) == _CHECKED else 0
+
+    def left_over(self) -> Iterator[Path]:
+        """Yield files that no row names, which a crash has left. They may have texts that were erased since."""
+        for head in self._context.read(lambda tx: tx.record_heads()):
+            for epoch in self._context.read(partial(_epochs, head=head)):
+                known = self._context.read(partial(_segments, log_name=head.log, epoch=epoch))
+                yield from self._files.others(head.log, epoch, known)
+
+    def _tell(self, segment: Segment, error: DamagedSegment) -> None:
+        if segment not in self._damaged:
+            self._damaged.add(segment)
+            log.error(error.message)
+            where = segment.log, segment.epoch, segment.first
+            self._context.write(lambda tx: notify_of_damage(self._context, tx, *where))
+
+
+def _epochs(tx: Transaction, head: Head) -> tuple[int, ...]:
+    return tx.record_epochs(head.log)
+
+
+def _segments(tx: Transaction, log_name: str, epoch: int) -> tuple[Segment, ...]:
+    return tx.segments(log_name, epoch)
+
+
+def _hashes(tx: Transaction, segment: Segment) -> tuple[bytes, ...]:
+    return sealed_hashes(tx, Head(segment.log, segment.epoch), segment.first, SEGMENT_ENTRIES)
+
+
+def _is_before(entries: tuple[StoredEntry, ...], before: int) -> bool:
+    return bool(entries) and max(one.at for one in entries) < before
