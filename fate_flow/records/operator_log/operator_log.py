@@ -67,7 +67,7 @@ class OperatorLog:
             return
         at = self._clock()
         source, line = source_here(stacklevel)
-        message = str((statement, list(params or ())))       # repr escapes newlines
+        message = f"({_shown(statement)}, {list(params or ())!r})"
         data = record(_DATABASE_LEVEL.name, at, origin_here(), source, line, message)
         self._files.hold(self._database_paths, data, at)
 
@@ -105,6 +105,23 @@ class OperatorLog:
     def _server_paths(self, log: Log, level: Level) -> tuple[str, ...]:
         found, before = server_paths(log, level, self._level), self._before_server
         return tuple([before + path for path in found]) if before else found
+
+
+def _shown(statement: str) -> str:
+    """Return the statement as Python shows it, without line breaks. The long ones are asked for again and again."""
+    if len(statement) < _LONG_STATEMENT:
+        return repr(statement)
+    known = _shown_statements.get(statement)
+    if known is None:
+        if len(_shown_statements) >= _MOST_STATEMENTS:
+            _shown_statements.clear()
+        known = _shown_statements[statement] = repr(statement)
+    return known
+
+
+_LONG_STATEMENT = 128          # characters; those with names of their own, such as savepoints, are shorter
+_MOST_STATEMENTS = 2_000
+_shown_statements: dict[str, str] = {}
 
 
 def is_job_folder(job_id: object) -> bool:

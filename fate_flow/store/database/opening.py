@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pymysql
-from peewee import Database, MySQLDatabase, OperationalError, SqliteDatabase
+from peewee import Database, MySQLDatabase, OperationalError, SqliteDatabase, __exception_wrapper__
 from pymysql.constants import CLIENT
 
 from fate_flow.core.model.errors import BadSettings, StorageFailed
@@ -26,6 +26,10 @@ LogSql = Callable[[str, Sequence[Any]], None]
 
 LOCK_SECONDS = 15
 """How long to wait for a lock; shorter than another party waits for an answer."""
+
+_KEPT_PARSED = 400
+"""Statements that a connection of SQLite keeps parsed. A scheduler has more than Python's 128, and parsing one with all
+columns of a job takes longer than running it."""
 
 
 class _Logged:
@@ -60,6 +64,18 @@ class _Sqlite(_Logged, SqliteDatabase):
     def memo(self) -> ReadMemo | None:  # type: ignore[override]  # read alone
         memo: ReadMemo | None = getattr(self._threads, "memo", None)
         return memo
+
+    def _execute_cursor(self, sql: str, params: Any, **options: Any) -> Any:
+        """As peewee's, without what it looks up for each statement: its log, its hooks, whether there is a connection.
+        """
+        state = self._state
+        if state.closed:
+            return super()._execute_cursor(sql, params, **options)
+        try:
+            return state.conn.execute(sql, params or ())
+        except sqlite3.Error:
+            with __exception_wrapper__:
+                raise
 
     def begin(self, lock_type: str | None = None) -> None:
         """Begin a transaction; before one that writes (`IMMEDIATE`), take the fair lock."""
@@ -153,7 +169,10 @@ def _sqlite(url: str, home: Path) -> Database:
     pragmas = {"journal_mode": "wal", "synchronous": "full", "busy_timeout": LOCK_SECONDS * 1000, "foreign_keys": 1}
     if file == ":memory:":
         pragmas = {}
-    return _Sqlite(file, pragmas=pragmas, timeout=LOCK_SECONDS, check_same_thread=file != ":memory:")
+    is_file = file != ":memory:"
+    return _Sqlite(
+        file, pragmas=pragmas, timeout=LOCK_SECONDS, check_same_thread=is_file, cached_statements=_KEPT_PARSED
+    )
 
 
 def _mysql(url: str) -> Database:

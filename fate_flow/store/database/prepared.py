@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from peewee import OP, Database, Expression, Field, Function, Model, Update, Value
 
 from fate_flow.store.database.read_memo import ReadMemo
+
+V = TypeVar("V")
 
 _MARKS = tuple(f"\0value {number}" for number in range(16))
 
@@ -33,6 +35,18 @@ class Prepared:
     def row(self, database: Database, *values: str | int) -> tuple[Any, ...] | None:
         """Return the first of these rows; None if there is none."""
         found: tuple[Any, ...] | None = self._known_or_read(database, values, "fetchone")
+        return found
+
+    def made(self, database: Database, make: Callable[[tuple[Any, ...]], V], *values: str | int) -> tuple[V, ...]:
+        """Return what `make` makes of each of these rows. A transaction may get the same objects again: they must be
+        immutable."""
+        text, params = self._known(database)
+
+        def read() -> tuple[V, ...]:
+            return tuple(map(make, database.execute_sql(text, _given(params, values)).fetchall()))
+
+        memo: ReadMemo | None = getattr(database, "memo", None)
+        found: tuple[V, ...] = read() if memo is None else memo.get(text, (make, *values), read)
         return found
 
     def _known_or_read(self, database: Database, values: tuple[str | int, ...], fetch: str) -> Any:
@@ -88,24 +102,66 @@ def _given(params: tuple[_Param, ...], values: tuple[str | int, ...]) -> list[An
 
 
 _Value = tuple[str | None, Any]
-_inserts: dict[tuple[bool, type[Model], tuple[str, ...]], tuple[str, tuple[_Value, ...]]] = {}
+_inserts: dict[tuple[bool, type[Model], tuple[str, ...], bool], tuple[str, tuple[_Value, ...]]] = {}
+_Shape = tuple[bool, type[Model], tuple[str, ...], tuple[str, ...]]
+_Column = tuple[str, Callable[[Any], Any]]
+_updates: dict[_Shape, tuple[str, tuple[_Column, ...], tuple[_Column, ...]]] = {}
 
 
-def insert(database: Database, model: type[Model], values: Mapping[str, Any]) -> None:
-    """Insert a row with these columns and the model's constant defaults. Raises IntegrityError."""
-    shape = (database.is_sqlite, model, tuple(values))
+def insert(database: Database, model: type[Model], values: Mapping[str, Any], *, replaces: bool = False) -> None:
+    """Insert a row with these columns and the model's constant defaults. Raises IntegrityError.
+
+    `replaces`: it takes the place of the row with the same key, if there is one."""
+    shape = (database.is_sqlite, model, tuple(values), replaces)
     if shape not in _inserts:
         marks = {f"\0{name}": name for name in values}
-        text, params = model.insert(**{name: Value(mark, converter=False) for mark, name in marks.items()}).sql()
+        build = model.replace if replaces else model.insert
+        text, params = build(**{name: Value(mark, converter=False) for mark, name in marks.items()}).sql()
         _inserts[shape] = (text, tuple(_value(model, marks, one) for one in params))
     text, parts = _inserts[shape]
     database.execute_sql(text, [one if name is None else one(values[name]) for name, one in parts])
 
 
+_Pairs = Sequence[tuple[str, Any]]
+
+
+def update(database: Database, model: type[Model], changes: Mapping[str, Any], where: _Pairs) -> int:
+    """Write these columns in the rows where each column of `where` has its value; return how many rows that has changed
+    or found."""
+    return int(database.execute_sql(*update_text(database, model, changes, where)).rowcount)
+
+
+def update_text(
+    database: Database, model: type[Model], changes: Mapping[str, Any], where: _Pairs
+) -> tuple[str, list[Any]]:
+    """Return text and values of such an update."""
+    wanted = dict(where)
+    shape = (database.is_sqlite, model, tuple(changes), tuple(wanted))
+    if shape not in _updates:
+        new, old = ({f"\0{kind} {name}": name for name in names} for kind, names in (("new", changes), ("old", wanted)))
+        is_it = [getattr(model, name) == Value(mark, converter=False) for mark, name in old.items()]
+        query = model.update(**{name: Value(mark, converter=False) for mark, name in new.items()})
+        text, params = query.where(*is_it).sql()
+        split = len(new)             # peewee writes the changes first, in the order of the model
+        _updates[shape] = (
+            text,
+            tuple(_column(model, new[one]) for one in params[:split]),
+            tuple(_column(model, old[one]) for one in params[split:]),
+        )
+    text, sets, conditions = _updates[shape]
+    values = [convert(changes[name]) for name, convert in sets]
+    return text, values + [convert(wanted[name]) for name, convert in conditions]
+
+
 def _value(model: type[Model], marks: Mapping[str, str], param: Any) -> _Value:
     """Return a column and the conversion of its values, or None and a constant."""
     name = marks.get(param) if isinstance(param, str) else None
-    return (None, param) if name is None else (name, getattr(model, name).db_value)
+    return (None, param) if name is None else _column(model, name)
+
+
+def _column(model: type[Model], name: str) -> _Column:
+    """Return a column and the conversion of its values."""
+    return name, getattr(model, name).db_value
 
 
 class _Unfamiliar(Exception):

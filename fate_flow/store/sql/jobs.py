@@ -29,7 +29,7 @@ from fate_flow.store.database.models import JobRow, TaskRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import BY_AGE, forget_counts, insert_new, is_unfinished, job_is
 from fate_flow.store.database.rows import JOB_COLUMNS, JOBS, date, job_columns, job_of, with_dates
-from fate_flow.store.sql.unit import SqlUnitOfWork
+from fate_flow.store.sql.unit import Pairs, SqlUnitOfWork
 from fate_flow.store.values import Document
 
 
@@ -40,14 +40,13 @@ class Jobs(SqlUnitOfWork):
         return insert_new(self._database, JobRow, _job_values(job, document), job_is(job.key))
 
     def job(self, key: JobKey) -> Job | None:
-        row = _JOB.row(self._database, key.job_id, key.party.role, key.party.party_id)
-        return job_of(row) if row else None
+        return next(iter(_JOB.made(self._database, job_of, key.job_id, key.party.role, key.party.party_id)), None)
 
     def job_here(self, job_id: str) -> Job | None:
         return next((job for job in self.jobs_here(job_id) if job.is_initiator), None)
 
     def jobs_here(self, job_id: str) -> tuple[Job, ...]:
-        return tuple(job_of(row) for row in _JOBS_HERE.rows(self._database, job_id))
+        return _JOBS_HERE.made(self._database, job_of, job_id)
 
     def document(self, job_id: str, party: Party | None = None) -> Document | None:
         if party is None:
@@ -67,7 +66,7 @@ class Jobs(SqlUnitOfWork):
         values = with_dates(job_columns(job_moved(job, move, at, caused_by)))
         if move.new in JOB_END:
             values.update(f_tag=tag_of_end(job), f_elapsed=max(0, at - job.start_time) if job.start_time else None)
-        return self._write(job.job_id, JobRow.update(**values).where(_as_seen(job)))
+        return self._update(job.job_id, JobRow, values, _seen(job))
 
     def begin_again(self, job: Job, run: int, since: int, wait_reason: str, *, is_loss: bool = False) -> bool:
         values = {**job_columns(begun_again(job, run, since, wait_reason, is_loss=is_loss)), **_NOT_BEGUN}
@@ -159,7 +158,8 @@ class Jobs(SqlUnitOfWork):
         return tuple(job_of(row) for row in rows)
 
     def last_create_time(self) -> int:
-        return int(JobRow.select(fn.MAX(JobRow.f_create_time)).scalar() or 0)
+        row = _LAST_CREATED.row(self._database)
+        return int(row[0] or 0) if row else 0
 
 
 _NOT_BEGUN: dict[str, Any] = {
@@ -192,6 +192,7 @@ def _document_where(where: Any) -> Any:
     return JobRow.select(*columns).where(where).order_by(*order).limit(1)
 
 
+_LAST_CREATED = Prepared(lambda: JobRow.select(fn.MAX(JobRow.f_create_time)), 0)
 _DOCUMENT = Prepared(lambda job_id: _document_where(JobRow.f_job_id == job_id), 1)
 _DOCUMENT_OF_PARTY = Prepared(
     lambda job_id, role, party_id: _document_where(job_is(JobKey(job_id, Party(role, party_id)))), 3
@@ -201,6 +202,15 @@ _DOCUMENT_OF_PARTY = Prepared(
 def _as_seen(job: Job) -> Any:
     """Return the condition that the row has not moved since it was read."""
     return job_is(job.key) & (JobRow.f_status == job.status.value) & (JobRow.f_run == job.run)
+
+
+def _seen(job: Job) -> Pairs:
+    """Return the same as columns with their values."""
+    party = job.party
+    return (
+        ("f_job_id", job.job_id), ("f_role", party.role), ("f_party_id", party.party_id),
+        ("f_status", job.status.value), ("f_run", job.run),
+    )  # fmt: skip
 
 
 _BUSY_JOBS = Prepared(

@@ -42,7 +42,7 @@ class Outbox(SqlUnitOfWork):
         return tuple(command_of(row) for row in rows)[::-1]
 
     def take_command(self, command_id: int) -> bool:
-        return hit(OutboxRow.delete().where(OutboxRow.f_id == command_id))
+        return bool(_TAKE_COMMAND.run(self._database, command_id))
 
 
 _PUT_COMMAND = Prepared(
@@ -54,6 +54,9 @@ _PUT_COMMAND = Prepared(
     ),
     13,
 )  # fmt: skip
+_TAKE_COMMAND = Prepared(
+    lambda command_id: OutboxRow.delete().where(OutboxRow.f_id == Value(command_id, converter=False)), 1
+)
 _COMMANDS_AFTER = Prepared(
     lambda command_id: (
         OutboxRow.select(*COMMAND_COLUMNS)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from peewee import Value
+
 from fate_flow.core.model.peer import LONGEST_ERROR, PeerTrouble
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.contract.changes import SEATED
@@ -43,8 +45,7 @@ class Peers(SqlUnitOfWork):
         PeerRow.update(f_silent_since=0, f_silence="", f_cut_off_since=0, f_cut_off="").where(_IN_TROUBLE).execute()
 
     def scheduler(self) -> tuple[str, int]:
-        query = SchedulerRow.select(SchedulerRow.f_owner, SchedulerRow.f_counter)
-        row = query.where(SchedulerRow.f_name == SCHEDULER).tuples().first()
+        row = _SCHEDULER.row(self._database, SCHEDULER)
         if row is None:
             SchedulerRow.insert(f_name=SCHEDULER, f_owner="", f_counter=0).on_conflict_ignore().execute()
             return "", 0
@@ -59,8 +60,7 @@ class Peers(SqlUnitOfWork):
         return hit(SchedulerRow.update(f_owner=new_owner, f_counter=counter + 1).where(where))
 
     def renew_scheduler_lease(self, owner: str, steady: int) -> bool:
-        where = (SchedulerRow.f_name == SCHEDULER) & (SchedulerRow.f_owner == owner)
-        return hit(SchedulerRow.update(f_counter=SchedulerRow.f_counter + 1, f_steady=steady).where(where))
+        return bool(_RENEW.run(self._database, steady, SCHEDULER, owner))
 
     def steady(self) -> int:
         row = _STEADY.row(self._database, SCHEDULER)
@@ -89,6 +89,15 @@ _TROUBLES = Prepared(
     ).where(_IN_TROUBLE),
     0,
 )  # fmt: skip
+_SCHEDULER = Prepared(
+    lambda name: SchedulerRow.select(SchedulerRow.f_owner, SchedulerRow.f_counter).where(SchedulerRow.f_name == name), 1
+)
+_RENEW = Prepared(
+    lambda steady, name, owner: SchedulerRow.update(
+        f_counter=SchedulerRow.f_counter + 1, f_steady=Value(steady, converter=False)
+    ).where((SchedulerRow.f_name == name) & (SchedulerRow.f_owner == owner)),
+    3,
+)
 _STEADY = Prepared(lambda name: SchedulerRow.select(SchedulerRow.f_steady).where(SchedulerRow.f_name == name), 1)
 _HEARTBEATS = Prepared(lambda: PeerRow.select(PeerRow.f_party_id, PeerRow.f_heard).where(PeerRow.f_heard > 0), 0)
 _COPIES = Prepared(

@@ -289,8 +289,10 @@ def taking(name: str, cores: int, memory: int, gpus: int) -> Any:
 
 def come_back(name: str, cores: int, memory: int, gpus: int) -> None:
     if cores or memory or gpus:
-        EngineRow.update(
-            f_remaining_cores=EngineRow.f_remaining_cores + cores,
-            f_remaining_memory=EngineRow.f_remaining_memory + memory,
-            f_remaining_gpus=EngineRow.f_remaining_gpus + gpus,
-        ).where(_engine_is(name)).execute()
+        hit(
+            EngineRow.update(
+                f_remaining_cores=EngineRow.f_remaining_cores + cores,
+                f_remaining_memory=EngineRow.f_remaining_memory + memory,
+                f_remaining_gpus=EngineRow.f_remaining_gpus + gpus,
+            ).where(_engine_is(name))
+        )

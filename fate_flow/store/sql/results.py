@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from peewee import fn
+from peewee import Model, fn
 
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
 from fate_flow.store.database.json_text import from_json, to_json
 from fate_flow.store.database.models import ConnectorRow, StorageTableRow
-from fate_flow.store.database.prepared import insert
-from fate_flow.store.database.queries import hit
+from fate_flow.store.database.prepared import Prepared, insert
 from fate_flow.store.database.result_rows import MetricRow, OutputRow, SummaryRow
 from fate_flow.store.sql.unit import SqlUnitOfWork
 from fate_flow.store.values import READ, Connector, Metric, OutputTable, Scope, TableMeta
+
+M = TypeVar("M", bound=Model)
 
 
 class Results(SqlUnitOfWork):
@@ -24,20 +25,20 @@ class Results(SqlUnitOfWork):
 
     def save_table(self, table: TableMeta, at: int) -> None:
         self.drop_table(table.namespace, table.name)
-        StorageTableRow.insert(
-            f_namespace=table.namespace, f_name=table.name, f_address=table.uri, f_engine="STANDALONE",
-            f_count=table.count, f_schema=to_json(dict(table.schema)), f_partitions=table.partitions,
-            f_origin=table.origin, f_job_id=table.job_id, f_id_delimiter=table.id_delimiter,
-            f_have_head=table.have_head, f_extend_sid=table.extend_sid, f_disable=table.is_disabled, f_create_time=at,
-            f_replaced=table.replaced,
-        ).execute()  # fmt: skip
+        insert(self._database, StorageTableRow, {
+            "f_namespace": table.namespace, "f_name": table.name, "f_address": table.uri, "f_engine": "STANDALONE",
+            "f_count": table.count, "f_schema": to_json(dict(table.schema)), "f_partitions": table.partitions,
+            "f_origin": table.origin, "f_job_id": table.job_id, "f_id_delimiter": table.id_delimiter,
+            "f_have_head": table.have_head, "f_extend_sid": table.extend_sid, "f_disable": table.is_disabled,
+            "f_create_time": at, "f_replaced": table.replaced,
+        })  # fmt: skip
 
     def table(self, namespace: str, name: str) -> TableMeta | None:
-        row = StorageTableRow.get_or_none(_table_is(namespace, name))
-        return None if row is None else _table_of(row)
+        row = _TABLE.row(self._database, namespace, name)
+        return None if row is None else _table_of(_read(StorageTableRow, row))
 
     def drop_table(self, namespace: str, name: str) -> bool:
-        return hit(StorageTableRow.delete().where(_table_is(namespace, name)))
+        return bool(_DROP_TABLE.run(self._database, namespace, name))
 
     def output_tables(self, before: int, after: tuple[int, str, str], limit: int) -> tuple[TableMeta, ...]:
         row = StorageTableRow
@@ -55,11 +56,12 @@ class Results(SqlUnitOfWork):
     def save_outputs(self, outputs: Iterable[OutputTable], at: int) -> None:
         for one in outputs:
             key = one.task
-            OutputRow.replace(
-                f_job_id=key.job_id, f_component_name=key.name, f_task_id=key.task_id, f_task_version=key.version,
-                f_data_name=one.data_name, f_role=key.party.role, f_party_id=key.party.party_id,
-                f_table_name=one.name, f_table_namespace=one.namespace, f_written_by=one.written_by, f_create_time=at,
-            ).execute()  # fmt: skip
+            insert(self._database, OutputRow, {
+                "f_job_id": key.job_id, "f_component_name": key.name, "f_task_id": key.task_id,
+                "f_task_version": key.version, "f_data_name": one.data_name, "f_role": key.party.role,
+                "f_party_id": key.party.party_id, "f_table_name": one.name, "f_table_namespace": one.namespace,
+                "f_written_by": one.written_by, "f_create_time": at,
+            }, replaces=True)  # fmt: skip
 
     def outputs(self, job_id: str, task: str, party: Party) -> tuple[OutputTable, ...]:
         made = OutputRow.select().where(_made_by(OutputRow, job_id, task, party) & (OutputRow.f_data_name != READ))
@@ -84,13 +86,13 @@ class Results(SqlUnitOfWork):
             insert(self._database, MetricRow, row)
 
     def metrics(self, job_id: str, task: str, party: Party) -> tuple[Metric, ...]:
-        rows = list(MetricRow.select().where(_made_by(MetricRow, job_id, task, party)).order_by(MetricRow.f_id))
-        newest = max((row.f_task_version for row in rows), default=0)
-        return tuple(metric_of(row) for row in rows if row.f_task_version == newest)
+        found = _METRICS.rows(self._database, job_id, task, party.role, party.party_id)
+        newest = max((row[_VERSION] for row in found), default=0)
+        return tuple(metric_of(_read(MetricRow, row)) for row in found if row[_VERSION] == newest)
 
     def metric_size(self, job_id: str) -> int:
-        size = fn.SUM(fn.LENGTH(MetricRow.f_data) + fn.LENGTH(MetricRow.f_meta))
-        return int(MetricRow.select(size).where(MetricRow.f_job_id == job_id).scalar() or 0)
+        row = _METRIC_SIZE.row(self._database, job_id)
+        return int(row[0] or 0) if row else 0
 
     def drop_metric(self, key: TaskKey, namespace: str, name: str) -> int:
         is_version = _made_by(MetricRow, key.job_id, key.name, key.party) & (MetricRow.f_task_version == key.version)
@@ -172,6 +174,30 @@ def _made_by(model: Any, job_id: str, task: str, party: Party) -> Any:
         & (model.f_role == party.role)
         & (model.f_party_id == party.party_id)
     )
+
+
+def _read(model: type[M], row: tuple[Any, ...]) -> M:
+    """Return the model of a row with all its columns."""
+    fields = model._meta.sorted_fields
+    found: M = model(**{field.name: field.python_value(one) for field, one in zip(fields, row, strict=True)})
+    return found
+
+
+_TABLE = Prepared(lambda namespace, name: StorageTableRow.select().where(_table_is(namespace, name)), 2)
+_DROP_TABLE = Prepared(lambda namespace, name: StorageTableRow.delete().where(_table_is(namespace, name)), 2)
+_VERSION = [field.name for field in MetricRow._meta.sorted_fields].index("f_task_version")
+_METRICS = Prepared(
+    lambda job_id, task, role, party_id: (
+        MetricRow.select().where(_made_by(MetricRow, job_id, task, Party(role, party_id))).order_by(MetricRow.f_id)
+    ),
+    4,
+)
+_METRIC_SIZE = Prepared(
+    lambda job_id: MetricRow.select(fn.SUM(fn.LENGTH(MetricRow.f_data) + fn.LENGTH(MetricRow.f_meta))).where(
+        MetricRow.f_job_id == job_id
+    ),
+    1,
+)
 
 
 def _in_scope(model: Any, scope: Scope) -> Any:

@@ -9,29 +9,28 @@ from fate_flow.core.model.job import Blocker, Seat
 from fate_flow.core.model.status import SeatStatus
 from fate_flow.store.contract.changes import LIVE_SEATS, REJOINING_SEATS, new_seat, seat_moved, seat_rejoins
 from fate_flow.store.database.models import SeatRow
-from fate_flow.store.database.prepared import Prepared
+from fate_flow.store.database.prepared import Prepared, insert, update
 from fate_flow.store.database.queries import hit
 from fate_flow.store.database.rows import SEAT_COLUMNS, SEATS, seat_of
-from fate_flow.store.sql.unit import SqlUnitOfWork
+from fate_flow.store.sql.unit import Pairs, SqlUnitOfWork
 
 
 class Seats(SqlUnitOfWork):
     """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def add_seats(self, seats: Iterable[Seat]) -> None:
-        rows = [SEATS.row_of(new_seat(seat)) for seat in seats]
-        if rows:
-            SeatRow.insert_many(rows).execute()
+        for seat in seats:
+            insert(self._database, SeatRow, SEATS.row_of(new_seat(seat)))
 
     def seats(self, job_id: str) -> tuple[Seat, ...]:
-        return tuple(seat_of(row) for row in _SEATS.rows(self._database, job_id))
+        return _SEATS.made(self._database, seat_of, job_id)
 
     def move_seat(
         self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, blocked_by: Blocker | None = None,
         short_at: str = "",
     ) -> bool:
         values = SEATS.columns_of(seat_moved(seat, new, message, free_cores, blocked_by, short_at))
-        return hit(SeatRow.update(**values).where(_seat_is(seat) & (SeatRow.f_status == seat.status.value)))
+        return bool(update(self._database, SeatRow, values, (*_key(seat), ("f_status", seat.status.value))))
 
     def ask_for(self, seat: Seat, cores: int, asks: Mapping[str, int] | None = None) -> bool:
         values = SEATS.columns_of({"asked_cores": cores, "asks": dict(asks or {})})
@@ -43,7 +42,7 @@ class Seats(SqlUnitOfWork):
         return hit(SeatRow.update(**values).where(_seat_is(seat) & may_rejoin))
 
     def lease_seat(self, seat: Seat, lease: int, renew_at: int) -> bool:
-        return hit(SeatRow.update(f_lease=lease, f_renew_at=renew_at).where(_seat_is(seat)))
+        return bool(update(self._database, SeatRow, {"f_lease": lease, "f_renew_at": renew_at}, _key(seat)))
 
     def fall_silent(self, seat: Seat, since: int, message: str) -> bool:
         where = _seat_is(seat) & (SeatRow.f_silent_since == 0)
@@ -93,6 +92,12 @@ def _seat_is(seat: Seat) -> Any:
         & (SeatRow.f_party_id == seat.party.party_id)
         & (SeatRow.f_run == seat.run)
     )
+
+
+def _key(seat: Seat) -> Pairs:
+    """Return the same as columns with their values."""
+    party = seat.party
+    return ("f_job_id", seat.job_id), ("f_role", party.role), ("f_party_id", party.party_id), ("f_run", seat.run)
 
 
 _PARTIES_WITH_SEATS = Prepared(

@@ -26,7 +26,7 @@ from fate_flow.store.database.models import TaskRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import hit, insert_new, task_is
 from fate_flow.store.database.rows import TASK_COLUMNS, TASKS, date, task_of, with_dates
-from fate_flow.store.sql.unit import SqlUnitOfWork
+from fate_flow.store.sql.unit import Pairs, SqlUnitOfWork
 from fate_flow.store.values import Document
 
 
@@ -40,11 +40,10 @@ class Tasks(SqlUnitOfWork):
     def task(self, key: TaskKey) -> Task | None:
         party = key.party
         values = (key.job_id, key.task_id, key.version, party.role, party.party_id)
-        row = _TASK.row(self._database, *values)
-        return task_of(row) if row else None
+        return next(iter(_TASK.made(self._database, task_of, *values)), None)
 
     def tasks(self, job_id: str) -> tuple[Task, ...]:
-        return newest_tasks(task_of(row) for row in _TASKS.rows(self._database, job_id))
+        return newest_tasks(_TASKS.made(self._database, task_of, job_id))
 
     def stopping_tasks(self) -> tuple[Task, ...]:
         return tuple(task_of(row) for row in _STOPPING_TASKS.rows(self._database))
@@ -59,12 +58,10 @@ class Tasks(SqlUnitOfWork):
     def move_task(self, job_id: str, move: MoveTask, at: int) -> bool:
         values = TASKS.columns_of(federated_moved(move, at))
         where = (
-            (TaskRow.f_job_id == job_id)
-            & (TaskRow.f_task_id == f"{job_id}_{move.name}")
-            & (TaskRow.f_task_version == move.version)
-            & (TaskRow.f_status == move.old.value)
-        )
-        return self._write(job_id, TaskRow.update(**values).where(where))
+            ("f_job_id", job_id), ("f_task_id", f"{job_id}_{move.name}"), ("f_task_version", move.version),
+            ("f_status", move.old.value),
+        )  # fmt: skip
+        return self._update(job_id, TaskRow, values, where)
 
     def move_party_task(
         self, task: Task, new: TaskStatus, at: int, reason: Reason | None = None, message: str = "",
@@ -90,7 +87,7 @@ class Tasks(SqlUnitOfWork):
         began = change.get("start_time") or task.start_time
         if began and "end_time" in change:
             values["f_elapsed"] = max(0, change["end_time"] - began)
-        return self._write(task.key.job_id, TaskRow.update(**values).where(_as_read(task)))
+        return self._update(task.key.job_id, TaskRow, values, _as_read(task))
 
     def count_failed_workers(self, key: TaskKey, count: int) -> None:
         where = task_is(key) & (TaskRow.f_failed_workers < count)
@@ -158,14 +155,15 @@ _STOPPING_TASKS = Prepared(
 )
 
 
-def _as_read(task: Task) -> Any:
-    """Return the condition that the row has not moved since it was read; a late report of an older incarnation does not
+def _as_read(task: Task) -> Pairs:
+    """Return what the row has if it has not moved since it was read; a late report of an older incarnation does not
     match."""
+    key = task.key
     return (
-        task_is(task.key)
-        & (TaskRow.f_party_status == task.party_status.value)
-        & (TaskRow.f_incarnation == task.incarnation)
-    )
+        ("f_job_id", key.job_id), ("f_task_id", key.task_id), ("f_task_version", key.version),
+        ("f_role", key.party.role), ("f_party_id", key.party.party_id), ("f_party_status", task.party_status.value),
+        ("f_incarnation", task.incarnation),
+    )  # fmt: skip
 
 
 def _task_values(task: Task, job: Job, document: Document) -> dict[str, Any]:

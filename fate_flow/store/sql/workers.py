@@ -8,7 +8,7 @@ from fate_flow.core.model.job import TaskKey, Worker, WorkerEnd, WorkerPlace
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.store.contract.changes import new_worker, ordered_to_stop, worker_moved
 from fate_flow.store.database.models import TaskRow, WorkerRow
-from fate_flow.store.database.prepared import Prepared, insert
+from fate_flow.store.database.prepared import Prepared, insert, update
 from fate_flow.store.database.queries import hit, is_going_on, task_is
 from fate_flow.store.database.rows import WORKER_COLUMNS, WORKERS, worker_of
 from fate_flow.store.sql.resources import Resources, come_back, taking
@@ -57,8 +57,8 @@ class Workers(Resources):
         end: WorkerEnd | None = None,
     ) -> bool:  # fmt: skip
         values = WORKERS.columns_of(worker_moved(worker, new, at, place, end))
-        where = (WorkerRow.f_worker_id == worker.worker_id) & (WorkerRow.f_status == worker.status.value)
-        if not hit(WorkerRow.update(**values).where(where)):
+        as_read = (("f_worker_id", worker.worker_id), ("f_status", worker.status.value))
+        if not update(self._database, WorkerRow, values, as_read):
             return False
         if place is not None:
             hit(TaskRow.update(f_run_pid=place.pid).where(task_is(worker.task)))

@@ -1,4 +1,4 @@
-"""The text of frequent selects is built once, and is always the text that peewee would build."""
+"""The text of frequent statements is built once, and is always the text that peewee would build."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from peewee import Database, fn
 
 from fate_flow.store.database import prepared
-from fate_flow.store.database.models import JobRow
-from fate_flow.store.database.prepared import select_text
+from fate_flow.store.database.models import JobRow, StorageTableRow
+from fate_flow.store.database.prepared import Prepared, insert, select_text, update, update_text
 from tests.kit.store.sqlite_in_memory import sqlite_in_memory
 
 
@@ -18,7 +18,7 @@ from tests.kit.store.sqlite_in_memory import sqlite_in_memory
 def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     monkeypatch.setattr(prepared, "_shapes", {})
     database = sqlite_in_memory().database
-    with database.bind_ctx([JobRow]):
+    with database.bind_ctx([JobRow, StorageTableRow]):
         yield database
 
 
@@ -103,3 +103,52 @@ def test_clients_cannot_fill_the_memory_with_shapes(database: Database, monkeypa
         condition = JobRow.f_status.in_(["a"] * count)
         assert asked(condition) == asked.right(condition)
         assert len(prepared._shapes) <= 5
+
+
+def test_an_update_has_the_text_and_the_values_of_peewee(database: Database) -> None:
+    for status, run, reason in (("failed", 3, None), ("running", 4, "task_failed")):
+        changes: dict[str, Any] = {"f_status": status, "f_reason": reason, "f_run": run}
+        where = (("f_job_id", "a"), ("f_is_initiator", True))
+        is_it = (JobRow.f_job_id == "a") & (JobRow.f_is_initiator == True)  # noqa: E712
+        text, values = JobRow.update(**changes).where(is_it).sql()
+        assert update_text(database, JobRow, changes, where) == (text, list(values))
+
+
+def _table(name: str, count: int) -> dict[str, Any]:
+    return {"f_namespace": "n", "f_name": name, "f_address": "", "f_engine": "e", "f_schema": "{}", "f_count": count}
+
+
+_COUNTS = Prepared(
+    lambda count: StorageTableRow.select(StorageTableRow.f_name).where(StorageTableRow.f_count == count), 1
+)
+
+
+def test_an_update_says_how_many_rows_it_has_changed(database: Database) -> None:
+    for name in ("a", "b"):
+        insert(database, StorageTableRow, _table(name, 1))
+    assert update(database, StorageTableRow, {"f_count": 2}, (("f_namespace", "n"), ("f_name", "a"))) == 1
+    assert update(database, StorageTableRow, {"f_count": 2}, (("f_namespace", "n"), ("f_name", "c"))) == 0
+    assert _COUNTS.rows(database, 1) == [("b",)]
+    assert _COUNTS.rows(database, 2) == [("a",)]
+
+
+def test_a_row_may_take_the_place_of_the_one_with_its_key(database: Database) -> None:
+    for count in (1, 2):
+        insert(database, StorageTableRow, _table("a", count), replaces=True)
+    assert (_COUNTS.rows(database, 1), _COUNTS.rows(database, 2)) == ([], [("a",)])
+
+
+def test_what_is_made_of_rows_is_made_once_in_a_transaction_until_they_change(database: Database) -> None:
+    made: list[str] = []
+
+    def make(row: tuple[Any, ...]) -> str:
+        made.append(row[0])
+        return f"table {row[0]}"
+
+    insert(database, StorageTableRow, _table("a", 1))
+    with database.atomic("IMMEDIATE"):
+        assert [_COUNTS.made(database, make, 1) for _ in range(3)] == [("table a",)] * 3
+        assert made == ["a"]
+        update(database, StorageTableRow, {"f_count": 2}, (("f_name", "a"),))
+        assert _COUNTS.made(database, make, 1) == ()
+        assert _COUNTS.made(database, make, 2) == ("table a",)

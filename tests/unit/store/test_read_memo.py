@@ -39,7 +39,7 @@ def test_a_transaction_reads_a_row_once(store: SqlStore) -> None:
     with store.transaction() as tx:
         first = tx.job(KEY)
         assert tx.job(KEY) == first is not None
-        assert tx.job(KEY) is not first, "a value of its own, which nobody else has"
+        assert tx.job(KEY) is first, "nobody can change it, so it is not made again"
         assert tx.job(JobKey(JOB_ID, HOST)) is None
     assert seen == ["t_job", "t_job"]
     with store.transaction() as tx:
