@@ -88,9 +88,10 @@ class _Views:
         return found, end, complete_from
 
     def jobs(self) -> Response:
-        search, before = read_search(request.args), read_place(request.args)
+        given = {key: value.strip() for key, value in request.args.items()}
+        search, before = read_search(given), read_place(given)
         found, reviews = self._queries.jobs(search, before)
-        kept = {key: value for key in _FILTERS if (value := request.args.get(key, "").strip())}
+        kept = {key: value for key in _FILTERS if (value := given.get(key, ""))}
         following = written_place(found.next)
         older = f"/board/jobs?{urlencode({**kept, 'from': following})}" if following else ""
         is_first = before is None

@@ -19,6 +19,7 @@ from jsonschema.validators import extend
 
 from fate_flow.api.http.uploads import ReceivingRequest
 from fate_flow.api.v1.envelope import HttpError
+from fate_flow.api.v1.jobs.list_arguments import day_in, read_place
 from fate_flow.api.v1.openapi import document, path_of
 from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.core.access.fingerprint import read_fingerprint
@@ -62,6 +63,21 @@ def _is_fingerprint(value: object) -> bool:
 @_formats.checks("line")
 def _is_line(value: object) -> bool:
     return not isinstance(value, str) or (bool(value.strip()) and value.strip().isprintable())
+
+
+@_formats.checks("printable")
+def _is_printable(value: object) -> bool:
+    return not isinstance(value, str) or value.isprintable()
+
+
+@_formats.checks("day", raises=BadRequest)
+def _is_day(value: object) -> bool:
+    return not isinstance(value, str) or day_in({"day": value}, "day") is not None
+
+
+@_formats.checks("place", raises=BadRequest)
+def _is_place(value: object) -> bool:
+    return not isinstance(value, str) or not value or read_place({"from": value}) is not None
 
 
 @_formats.checks("moment", raises=ValueError)

@@ -340,7 +340,7 @@ class _JobRoutes:
     @declared(
         "List the newest jobs that match all words, from a place on; a request looks at a bounded number of jobs.",
         READ,
-        takes={**SEARCH, "limit": whole("Number of jobs.", 1, MOST_ROWS, default=_JOBS_FOUND)},
+        takes={**SEARCH, "limit": whole(f"Number of jobs; 0 means {MOST_ROWS}, the maximum.", default=_JOBS_FOUND)},
         data=an_object({
             "jobs": a_list(job.LISTED_JOB_SCHEMA), "count": described(COUNT, "Of all pages."),
             "is_counted": described(YES_NO, "false: there are more than `count`, or there may be."), "next": _NEXT,

@@ -4,6 +4,7 @@ A search of jobs is read here for clients, and for the board, whose addresses ha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -31,6 +32,7 @@ PART: Schema = {
     "type": ["string", "integer"], "minimum": -MOST_WHOLE, "maximum": MOST_WHOLE, "description": "A part of the value."
 }  # fmt: skip
 LONGEST_TEXT = 100
+_WRITTEN_DAY, _PLACE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"), re.compile(r"[0-9]{1,15}(-[^-]+){3}")
 _STATUSES = frozenset(status.value for status in JobStatus)
 _SEARCHED: Schema = {"type": "string", "maxLength": LONGEST_TEXT, "format": "printable"}
 _DAY: Schema = {"type": "string", "format": "day", "pattern": "^([0-9]{4}-[0-9]{2}-[0-9]{2})?$"}
@@ -94,7 +96,7 @@ def _or_bad_request(key: str, read: Callable[[], T]) -> T:
 
 
 def read_search(given: Mapping[str, Any]) -> JobSearch:
-    """Return what the words of a search mean; white space around them counts for nothing. Raise BadRequest."""
+    """Return what the words of a search mean. Raise BadRequest."""
     chosen = {key: _word(given, key) for key in ("status", "text", "party", "person", "component")}
     if chosen["status"] and chosen["status"] not in _STATUSES:
         raise BadRequest(f"status: {shown(chosen['status'])} is not one of {', '.join(sorted(_STATUSES))}")
@@ -105,11 +107,11 @@ def read_search(given: Mapping[str, Any]) -> JobSearch:
 
 def read_place(given: Mapping[str, Any]) -> Place | None:
     """Return from where the list goes on; None: from its begin. Raise BadRequest."""
-    text = given.get("from") or ""
-    if not text:
+    text = given.get("from")
+    if text in (None, ""):
         return None
-    parts = text.split("-") if isinstance(text, str) else []
-    if len(parts) != 4 or not (parts[0].isascii() and parts[0].isdigit() and len(parts[0]) < 16):
+    parts = text.split("-") if isinstance(text, str) and _PLACE.fullmatch(text) else []
+    if not parts:
         raise BadRequest(f"from: {shown(text)} is not what this server has written into `next` or into a link")
     return Place(int(parts[0]), *(check_text(one, "from") for one in parts[1:]))
 
@@ -123,10 +125,12 @@ def written_place(place: Place | None) -> str | None:
 
 def day_in(given: Mapping[str, Any], key: str) -> int:
     """Return the beginning of a day (UTC) in milliseconds; 0 without one. Raise BadRequest."""
-    text = given.get(key) or ""
-    if not text:
+    text = given.get(key)
+    if text in (None, ""):
         return 0
     try:
+        if not _WRITTEN_DAY.fullmatch(text):
+            raise ValueError(text)
         return int(datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).timestamp() * 1000)
     except (ValueError, TypeError) as error:
         raise BadRequest(f"{key}: {shown(text)} is not a day as 2026-01-31") from error
@@ -136,6 +140,6 @@ def _word(given: Mapping[str, Any], key: str) -> str:
     text = given.get(key)
     if text is None:
         return ""
-    if not isinstance(text, str) or len(text.strip()) > LONGEST_TEXT or not text.strip().isprintable():
+    if not isinstance(text, str) or len(text) > LONGEST_TEXT or not text.isprintable():
         raise BadRequest(f"{key}: {shown(text)} is not printable text of at most {LONGEST_TEXT} characters")
-    return text.strip()
+    return text
