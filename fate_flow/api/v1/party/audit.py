@@ -169,7 +169,7 @@ class _AuditRoutes:
 
     @declared(
         "Verify all logs of this party's record.", AUDIT,
-        takes={"ask": described(YES_NO, "Whether to ask the other parties first what they hold of the logs now.")},
+        takes={"ask": described(FLAG, "Whether to ask the other parties first what they hold of the logs now.")},
         data=an_object({
             **_OWN, "logs": a_list(ANYTHING), "has_keys": described(YES_NO, "Whether signatures were checked."),
             "has_evidence": described(YES_NO, "Whether logs of other parties do not fit together."),

@@ -21,7 +21,7 @@ from fate_flow.settings.settings import Settings
 _SECTIONS = (
     "FATEFLOW", "PARTIES", "AUTHENTICATION", "DATABASE", "SERVERS", "ENGINES", "QUEUES", "FATE_ON_STANDALONE",
     "ROUTES", "LOG", "JOB_DEFAULT_CONFIG", "LIMITS", "QUOTAS", "RETENTION", "CEILINGS", "COMMANDS", "WORKER_LIMITS",
-    "APPROVAL", "PERMISSION", "RECORD", "NOTIFICATIONS", "CONNECTORS", "PROVIDERS",
+    "APPROVAL", "PERMISSION", "RECORD", "NOTIFICATIONS", "TRACES", "CONNECTORS", "PROVIDERS",
 )  # fmt: skip
 
 
@@ -82,6 +82,7 @@ def sections(settings: Settings) -> dict[str, dict[str, Any]]:
             "email": {"host": mail.host, "port": mail.port} if (mail := settings.notifications.mail) else None,
             "people": len(settings.notifications.subscribers.people),
         },
+        "TRACES": {"switch": settings.traces.is_on, "share": settings.traces.share},
         "CONNECTORS": {
             name: {"engine": "MYSQL", "host": one.host, "port": one.port, "db": one.db}
             for name, one in settings.connectors.items()
