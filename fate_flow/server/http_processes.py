@@ -110,8 +110,8 @@ class HttpProcesses:
             submit_timeout=settings.limits.submit_timeout, reach=call_back, opens=stream_calls(settings),
         )
         services = Services(
-            settings, context, use_cases, Views(store.database), JobIds(), inquirer.ask,
-            record_keys=lambda: keys_of_record(context, settings),
+            settings, context, use_cases, Views(store.database, segment_files=store.segment_files), JobIds(),
+            inquirer.ask, record_keys=lambda: keys_of_record(context, settings),
         )  # fmt: skip
         own = self.signature
         return create_public_app(

@@ -108,6 +108,7 @@ CREATE TABLE t_record_segment (              -- entries that lie in a file, and 
   PRIMARY KEY (f_log, f_epoch, f_first)
 );
 CREATE INDEX ix_record_segment_first_id ON t_record_segment (f_first_id);
+CREATE INDEX ix_record_segment_last_id ON t_record_segment (f_last_id);
 CREATE TABLE t_record_segment_job (          -- which segments have entries about a job
   f_job_id VARCHAR(25) NOT NULL,
   f_log VARCHAR(20) NOT NULL,

@@ -96,11 +96,6 @@ def shown_entry(one: StoredEntry, person: str = "") -> ShownEntry:
     return ShownEntry(one.log, one.epoch, one.index, content, _said(one.content), person, one.text)
 
 
-def shown_content(log: str, epoch: int, index: int, content: str, text: str) -> ShownEntry:
-    """Return an entry as it is stored, without the name of who is meant."""
-    return ShownEntry(log, epoch, index, content, _said(content.encode()), "", text)
-
-
 def read_shown(document: Mapping[str, Any]) -> ShownEntry:
     """Return the entry in an answer of a server. Raises KeyError, or TypeError, for another document."""
     content, index = str(document["entry"]), document["index"]

@@ -75,6 +75,14 @@ SEGMENTS_AFTER_ID = Prepared(
     ),
     3,
 )  # fmt: skip
+SEGMENTS_BETWEEN = Prepared(
+    lambda after, before: (
+        SegmentRow.select(*_COLUMNS)
+        .where((SegmentRow.f_last_id > _whole(after)) & (SegmentRow.f_first_id < _whole(before)))
+        .order_by(SegmentRow.f_last_id.desc())
+    ),
+    2,
+)
 SEGMENTS_WITH_TEXTS = Prepared(
     lambda before, most: (
         SegmentRow.select(*_COLUMNS)

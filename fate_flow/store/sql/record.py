@@ -108,14 +108,14 @@ class Segments(SqlUnitOfWork):
         """Return the entries from this index on that lie in files, at most so many."""
         found: list[StoredEntry] = []
         for segment in self._segments_from(log, epoch, first):
-            found += [one for one in self._entries_in(segment) if one.index >= first]
+            found += [one for one in self.entries_in(segment) if one.index >= first]
             if len(found) >= most:
                 break
         return found[:most]
 
-    def _of_job_in_files(self, job_id: str) -> list[StoredEntry]:
+    def of_job_in_files(self, job_id: str) -> list[StoredEntry]:
         found = map(segment_of_row, SEGMENTS_OF_JOB.rows(self._database, job_id))
-        return [one for segment in found for one in self._entries_in(segment) if one.job_id == job_id]
+        return [one for segment in found for one in self.entries_in(segment) if one.job_id == job_id]
 
     def _in_files_after(self, entry_id: int, most: int, until: int | None) -> list[StoredEntry]:
         """Return the entries that were written after this one, at most so many, and none after `until`."""
@@ -126,10 +126,10 @@ class Segments(SqlUnitOfWork):
                 until = found[-1].id if until is None else min(until, found[-1].id)
             if until is not None and segment.first_id > until:
                 break
-            found += [one for one in self._entries_in(segment) if one.id > entry_id]
+            found += [one for one in self.entries_in(segment) if one.id > entry_id]
         return sorted(found, key=by_id)[:most]
 
-    def _entries_in(self, segment: Segment) -> tuple[StoredEntry, ...]:
+    def entries_in(self, segment: Segment) -> tuple[StoredEntry, ...]:
         assert self._files is not None, "a store that reads segments knows their folder"
         return self._files.entries(segment)
 
@@ -221,7 +221,7 @@ class Record(Segments):
         return tuple(one for one in map(_batch_of, rows) if one.end > first)
 
     def record_of_job(self, job_id: str) -> tuple[StoredEntry, ...]:
-        rows, kept = map(_entry_of, _OF_JOB.rows(self._database, job_id)), self._of_job_in_files(job_id)
+        rows, kept = map(_entry_of, _OF_JOB.rows(self._database, job_id)), self.of_job_in_files(job_id)
         return tuple(sorted([*kept, *rows], key=by_id)) if kept else tuple(rows)
 
     def record_after(self, entry_id: int, most: int) -> tuple[StoredEntry, ...]:

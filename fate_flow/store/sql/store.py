@@ -40,7 +40,7 @@ class SqlStore:
         """`recorded` is called after each commit that has added entries to the record. `segment_files`: where its
         segments lie; None: whoever opens the store does not read the record."""
         self.database = database
-        self._log_write, self._recorded, self._segment_files = log_write, recorded, segment_files
+        self._log_write, self._recorded, self.segment_files = log_write, recorded, segment_files
         self._threads = threading.local()
         database.bind(MODELS)
 
@@ -48,7 +48,7 @@ class SqlStore:
     def transaction(self) -> Iterator[SqlTransaction]:
         """Run a transaction: commit at the end, roll back on an exception. Raises StorageFailed on a database error."""
         self._check_is_bound()
-        unit = SqlTransaction(self.database, self._log_write, self._segment_files)
+        unit = SqlTransaction(self.database, self._log_write, self.segment_files)
         before = sys.exception()
         failed: BaseException | None = None
         commits = False
@@ -75,7 +75,7 @@ class SqlStore:
         self._check_is_bound()
         with reading_refused(self.database):
             self.database.connect(reuse_if_open=True)
-            yield SqlTransaction(self.database, self._log_write, self._segment_files)
+            yield SqlTransaction(self.database, self._log_write, self.segment_files)
 
     def _check_is_bound(self) -> None:
         assert JobRow._meta.database is self.database, "a process has one database: the models are bound to it"

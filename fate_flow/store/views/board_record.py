@@ -9,9 +9,11 @@ from typing import Any
 from peewee import fn
 
 from fate_flow.core.record.entry import BadEntry, read_entry
-from fate_flow.core.record.log import Evidence
-from fate_flow.core.record.shown import ShownEntry, shown_content
+from fate_flow.core.record.log import Evidence, StoredEntry
+from fate_flow.core.record.shown import ShownEntry, shown_entry
 from fate_flow.store.database.record_rows import PersonRow, RecordCheckpointRow, RecordEntryRow, RecordHeadRow
+from fate_flow.store.queries.segments import SEGMENTS_BETWEEN, segment_of_row
+from fate_flow.store.sql.record import by_id
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.views.board import MOST_SEARCHED, PAGE, count_reviews
 
@@ -27,6 +29,12 @@ class RecordSearch:
     job_id: str = ""
     log: str = ""
     after: int = 0               # written at this time or later, in milliseconds
+
+    def has(self, one: StoredEntry) -> bool:
+        return (
+            (not self.kind or one.kind == self.kind) and (not self.job_id or one.job_id == self.job_id)
+            and (not self.log or one.log == self.log) and one.at >= self.after
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -92,39 +100,67 @@ def record_page(tx: SqlTransaction, search: RecordSearch, before: int) -> Record
         where &= row.f_log == search.log
     if search.after:
         where &= row.f_time >= search.after
-    columns = (
-        row.f_id, row.f_log, row.f_epoch, row.f_index, row.f_kind, row.f_time, row.f_job_id, row.f_text, row.f_content,
-    )  # fmt: skip
-    rows = list(row.select(*columns).where(where).order_by(row.f_id.desc()).limit(PAGE + 1).tuples())
-    shown, has_more = rows[:PAGE], len(rows) > PAGE
-    said = [_said(one[-1]) for one in shown]
+    rows = _read(row.select(*_COLUMNS).where(where).order_by(row.f_id.desc()).limit(PAGE + 1))
+    found = _with_files(tx, search, rows, bottom, top)
+    shown, has_more = found[:PAGE], len(found) > PAGE
+    said = [_said(one.content) for one in shown]
     names = _names({str(one["who"]) for one in said if "who" in one})
     entries = tuple(
-        Recorded(number, log, epoch or 0, -1 if index is None else index, kind, at, job_id, text or "", fields,
+        Recorded(one.id, one.log, one.epoch, one.index, one.kind, one.at, one.job_id, one.text, fields,
                  names.get(str(fields.get("who", "")), ""))
-        for (number, log, epoch, index, kind, at, job_id, text, _), fields in zip(shown, said, strict=True)
+        for one, fields in zip(shown, said, strict=True)
     )  # fmt: skip
     following = entries[-1].id if has_more else bottom + 1 if bottom else 0
     return RecordPage(_logs(tx), tx.evidence(), entries, following, bool(bottom) and not has_more, count_reviews())
 
 
-def record_of_job(job_id: str, after: int) -> RecordOfJob:
+def record_of_job(tx: SqlTransaction, job_id: str, after: int) -> RecordOfJob:
     """Return the next entries about a job, whose ids are larger than `after`."""
-    row = RecordEntryRow
+    row, kept = RecordEntryRow, tx.of_job_in_files(job_id)
     is_its = row.f_job_id == job_id
-    columns = (row.f_id, row.f_log, row.f_epoch, row.f_index, row.f_text, row.f_content)
-    query = row.select(*columns).where(is_its & (row.f_id > after)).order_by(row.f_id).limit(MOST_STEPS + 1)
-    rows = list(query.tuples())
-    more, rows = len(rows) > MOST_STEPS, rows[:MOST_STEPS]
-    shown = [
-        shown_content(log, epoch or 0, -1 if index is None else index, content, text or "")
-        for _, log, epoch, index, text, content in rows
-    ]
+    rows = _read(row.select(*_COLUMNS).where(is_its & (row.f_id > after)).order_by(row.f_id).limit(MOST_STEPS + 1))
+    found = sorted([*(one for one in kept if one.id > after), *rows], key=by_id)
+    more, found = len(found) > MOST_STEPS, found[:MOST_STEPS]
+    shown = [shown_entry(one) for one in found]
     names = _names({str(one.said["who"]) for one in shown if "who" in one.said})
     entries = tuple(replace(one, person=names.get(str(one.said.get("who", "")), "")) for one in shown)
     before = row.select().where(is_its & (row.f_id <= after)).count() if after else 0
-    count = row.select().where(is_its).count()
-    return RecordOfJob(entries, before + 1, count, rows[-1][0] if more else 0, count_reviews())
+    before += sum(one.id <= after for one in kept)
+    count = row.select().where(is_its).count() + len(kept)
+    return RecordOfJob(entries, before + 1, count, found[-1].id if more else 0, count_reviews())
+
+
+def _with_files(
+    tx: SqlTransaction, search: RecordSearch, rows: list[StoredEntry], bottom: int, top: int
+) -> list[StoredEntry]:  # fmt: skip
+    """Return the newest entries that fit, of these rows and of the files with ids between the two: a page and one."""
+    if search.job_id:
+        kept = (one for one in tx.of_job_in_files(search.job_id) if one.id < top and search.has(one))
+        return sorted([*rows, *kept], key=by_id, reverse=True)[: PAGE + 1]
+    found = rows
+    for segment in map(segment_of_row, SEGMENTS_BETWEEN.rows(RecordEntryRow._meta.database, bottom, top)):
+        if len(found) > PAGE and found[PAGE].id > segment.last_id:
+            break                # the other segments are older
+        if (search.log and segment.log != search.log) or segment.newest < search.after:
+            continue
+        kept = (one for one in tx.entries_in(segment) if bottom < one.id < top and search.has(one))
+        found = sorted([*found, *kept], key=by_id, reverse=True)[: PAGE + 1]
+    return found
+
+
+_COLUMNS = (
+    RecordEntryRow.f_id, RecordEntryRow.f_log, RecordEntryRow.f_content, RecordEntryRow.f_kind, RecordEntryRow.f_time,
+    RecordEntryRow.f_job_id, RecordEntryRow.f_text, RecordEntryRow.f_epoch, RecordEntryRow.f_index,
+)  # fmt: skip
+
+
+def _read(query: Any) -> list[StoredEntry]:
+    """Return the entries of a query of `_COLUMNS`, without salts."""
+    return [
+        StoredEntry(number, log, content.encode(), kind, at, job_id, "", text or "", epoch or 0,
+                    -1 if index is None else index)
+        for number, log, content, kind, at, job_id, text, epoch, index in query.tuples()
+    ]  # fmt: skip
 
 
 def _logs(tx: SqlTransaction) -> tuple[Log, ...]:
@@ -146,8 +182,8 @@ def _names(ids: set[str]) -> dict[str, str]:
     return dict(row.select(row.f_person_id, row.f_name).where(row.f_person_id.in_(ids)).tuples())
 
 
-def _said(content: str) -> Mapping[str, Any]:
+def _said(content: bytes) -> Mapping[str, Any]:
     try:
-        return read_entry(content.encode())
+        return read_entry(content)
     except BadEntry:
         return {}

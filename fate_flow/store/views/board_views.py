@@ -121,8 +121,8 @@ class BoardViews(ReadOnly):
     @read_again
     def record_of_job(self, job_id: str, after: int) -> RecordOfJob:
         """Return a part of what is recorded about a job, in the order of writing, behind the entry with the id."""
-        with self._reading():
-            return record_of_job(job_id, after)
+        with self._reading() as tx:
+            return record_of_job(tx, job_id, after)
 
     @read_again
     def approved_before(self, job_id: str, initiator_id: str, document: Document) -> ApprovedBefore | None:

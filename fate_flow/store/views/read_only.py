@@ -12,6 +12,7 @@ from peewee import Database
 from fate_flow.store.contract.transaction_retry import Retry
 from fate_flow.store.database.models import JobRow
 from fate_flow.store.database.refusals import reading_refused
+from fate_flow.store.segment_files import SegmentFiles
 from fate_flow.store.sql.store import SqlTransaction
 
 P = ParamSpec("P")
@@ -30,8 +31,11 @@ def read_again(query: Callable[Concatenate[V, P], T]) -> Callable[Concatenate[V,
 
 
 class ReadOnly:
-    def __init__(self, database: Database, retry: Retry | None = None) -> None:
-        self._database = database
+    def __init__(
+        self, database: Database, retry: Retry | None = None, segment_files: SegmentFiles | None = None
+    ) -> None:
+        """`segment_files`: where the segments of the record lie; None: nobody reads the record."""
+        self._database, self._segment_files = database, segment_files
         self._retry = retry or Retry()
 
     @contextmanager
@@ -41,4 +45,4 @@ class ReadOnly:
         with reading_refused(self._database):
             self._database.connect(reuse_if_open=True)
             with self._database.atomic():
-                yield SqlTransaction(self._database, None)
+                yield SqlTransaction(self._database, None, self._segment_files)

@@ -24,6 +24,7 @@ from fate_flow.store.database.models import JobRow, StorageTableRow, TaskRow
 from fate_flow.store.database.queries import job_is
 from fate_flow.store.database.result_rows import MetricRow, OutputRow
 from fate_flow.store.database.rows import parts_of
+from fate_flow.store.segment_files import SegmentFiles
 from fate_flow.store.sql.resources import COMPUTING
 from fate_flow.store.sql.results import metric_of
 from fate_flow.store.values import READ, Document, Metric, MetricPiece, OutputTable, TableMeta
@@ -57,9 +58,11 @@ from fate_flow.store.views.wait_reasons import WAIT_FIELDS, with_wait_reasons
 class Views(ReadOnly):
     """The queries of the API. A caller names the `fields` that the rows of a list have (store/views/columns.py)."""
 
-    def __init__(self, database: Database, retry: Retry | None = None) -> None:
-        super().__init__(database, retry)
-        self.board = BoardViews(database, retry)
+    def __init__(
+        self, database: Database, retry: Retry | None = None, segment_files: SegmentFiles | None = None
+    ) -> None:
+        super().__init__(database, retry, segment_files)
+        self.board = BoardViews(database, retry, segment_files)
         self._jobs, self._tasks = CountCache(JobRow), CountCache(TaskRow, changes=TaskRow.f_end_time.is_null())
 
     # ------------------------------------------------------------------ jobs

@@ -43,6 +43,7 @@ from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.limits import Limits
 from fate_flow.settings.parties import PlainParties, Route
 from fate_flow.settings.settings import Settings
+from fate_flow.store.segment_files import SegmentFiles
 from fate_flow.store.sql.store import SqlStore
 from fate_flow.store.values import Document, OutputTable, TableMeta
 from fate_flow.store.views.views import Views
@@ -301,7 +302,7 @@ def make_world(
         allowed_hosts=allowed_hosts, plain_parties=plain_parties, routes={"10000": Route("http://10.0.0.2:9380")},
     )  # fmt: skip
     database = migrated_sqlite(home)
-    store = SqlStore(database)
+    store = SqlStore(database, segment_files=SegmentFiles(home))
     with store.transaction() as tx:
         tx.register_engine(EngineState("local", 20, 0, 20, 0), {}, START)
     record, rung = FakeRecord(), list[Sequence[str]]()
@@ -318,8 +319,9 @@ def make_world(
     use_cases = UseCases(context, lambda jobs, *_: rung.append(jobs), 4, settings.limits.submit_timeout)
     peers = FakePeers()
     services = Services(
-        settings, context, use_cases, Views(database), lambda: f"2026010112000000000{next(ids):02d}", peers.ask
-    )
+        settings, context, use_cases, Views(database, segment_files=store.segment_files),
+        lambda: f"2026010112000000000{next(ids):02d}", peers.ask,
+    )  # fmt: skip
     app = with_routes_compiled_once(lambda: create_public_app(services, message_key=lambda: OWN_KEY))
     app.test_client_class = DocumentedClient
     return World(services, store, record, app, rung, peers)

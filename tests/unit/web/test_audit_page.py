@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,11 @@ import pytest
 from fate_flow.core.access.client_roles import AUDIT, OPERATE, READ, SUBMIT
 from fate_flow.core.record.entry import OWN_LOG, Kind, NewEntry, log_with, new_entry
 from fate_flow.core.record.log import Evidence
+from fate_flow.core.record.segment import segment_of
+from fate_flow.services.record.sealing import seal_new
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import add_client
+from fate_flow.store.segment_files import SegmentFiles
 from fate_flow.store.views import board_record
 from fate_flow.store.views.board import PAGE
 from tests.kit.api.client_world import START, World, make_world
@@ -152,3 +156,50 @@ def test_a_long_record_comes_in_parts_that_say_of_how_many(browser: Browser, mon
 
 def test_a_job_without_a_record_has_no_drawing(browser: Browser) -> None:
     assert "nothing is recorded about job" in browser.page(f"/board/jobs/{JOB}/record", 404).readable
+
+
+def move_into_a_file(world: World, log: str, first: int, end: int) -> None:
+    """What `retention.record_rows_days` does with old entries."""
+    with world.store.transaction() as tx:
+        seal_new(tx, START)
+        entries = tx.sealed_entries(log, 1, first, end - first)
+        assert tx.close_segment(SegmentFiles(world.home).write(segment_of(entries), entries), entries)
+
+
+def test_entries_that_lie_in_files_are_on_the_pages(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(board_record, "PAGE", 3)
+    monkeypatch.setattr(board_record, "MOST_STEPS", 3)
+    world = browser.world
+    for number in range(4):
+        write(world, act(f"act {number}", START + number, job_id=JOB))
+        write(world, new_entry(log_with("10000"), Kind.SENT, START + number, {"command": "apply"}, job_id=JOB))
+        write(world, act(f"other {number}"))
+    addresses = [f"/board/audit{query}" for query in ("", "?kind=sent", f"?job={JOB}", f"?job={JOB}&kind=act")]
+    addresses.append(f"/board/jobs/{JOB}/record")
+    with world.store.transaction() as tx:
+        seal_new(tx, START)
+
+    def seen() -> list[list[str]]:
+        return [[page.readable for page in all_pages(browser, one)] for one in addresses]
+
+    before = seen()
+    assert [len(pages) for pages in before] == [4, 2, 3, 2, 3]
+    for log, first, end in ((OWN_LOG, 0, 5), (log_with("10000"), 0, 4), (OWN_LOG, 5, 7)):
+        move_into_a_file(world, log, first, end)
+        assert seen() == before
+
+
+def test_a_job_whose_entries_all_lie_in_files_has_its_drawing(browser: Browser) -> None:
+    write(browser.world, act("job stopped", job_id=JOB))
+    move_into_a_file(browser.world, OWN_LOG, 0, 1)
+    assert "job stopped" in browser.page(f"/board/jobs/{JOB}/record").readable
+    [file] = (browser.world.home / "record").rglob("*.gz")
+    file.unlink()
+    assert "the record is damaged" in browser.page(f"/board/jobs/{JOB}/record", 500).readable
+
+
+def all_pages(browser: Browser, address: str) -> Iterator[Page]:
+    while address:
+        page = browser.page(address)
+        yield page
+        address = next_of(page)
