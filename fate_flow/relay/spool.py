@@ -242,10 +242,13 @@ class Spool:
 
         Return a refusal if the disk is full: the worker sends the chunk again, and the receiver confirms it again."""
         _check_seq(seq)
-        if not self._keeps_digests or self.objection(session, receiver) is not None:
-            return None
         name = _channel_name(topic, receiver)
         path = self._channel_path(session, name) + SENT
+        # A channel is counted to its end, so that a record that is switched on again does not have a part of it.
+        if not self._keeps_digests and not os.path.exists(path):
+            return None
+        if self.objection(session, receiver) is not None:
+            return None
         with _disk_errors():
             try:
                 with suppress(FileNotFoundError), locked(path, os.O_RDWR | os.O_CREAT) as fd:
@@ -254,10 +257,10 @@ class Spool:
                 return _refused_by_disk(error)
         return None
 
-    def carried(self, session: Session) -> tuple[ChannelCount, ...]:
-        """Return what the channels of an open session have carried so far, in no order."""
+    def carried(self, session: Session) -> Iterator[ChannelCount]:
+        """Yield what the channels of an open session have carried so far, in no order."""
         with _disk_errors():
-            return counts_in(self._sessions.folder(session))
+            yield from counts_in(self._sessions.folder(session))
 
     def notify(self) -> None:
         """Let waiting pops of this process look again, because another process changed something."""

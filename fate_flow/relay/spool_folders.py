@@ -86,12 +86,14 @@ def channels_in(folder: str) -> list[str]:
     return []
 
 
-def counts_in(folder: str) -> tuple[ChannelCount, ...]:
-    """Return what the channels of a session have carried."""
+def counts_in(folder: str) -> Iterator[ChannelCount]:
+    """Yield what each channel of a session has carried."""
     with suppress(FileNotFoundError):
-        paths = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(SENT)]
-        return tuple(found for path in (*channels_in(folder), *paths) if (found := _count_in(path)) is not None)
-    return ()
+        for name in os.listdir(folder):
+            if name.endswith(SENT) or (name not in _OWN_FILES and "." not in name):
+                found = _count_in(os.path.join(folder, name))
+                if found is not None:
+                    yield found
 
 
 def _count_in(path: str) -> ChannelCount | None:

@@ -52,7 +52,7 @@ class SpoolExchange:
         self.spool.close(session)
         return counts
 
-    def carried(self, key: TaskKey, incarnation: str) -> tuple[ChannelCount, ...]:
+    def carried(self, key: TaskKey, incarnation: str) -> Iterable[ChannelCount]:
         return self.spool.carried(_session(key, incarnation))
 
     def uncollected_streams(self) -> Iterator[StreamsHere]:

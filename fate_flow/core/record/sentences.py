@@ -50,6 +50,8 @@ def _worker(said: Mapping[str, Any], _: ShownEntry) -> str:
 def _exchange(said: Mapping[str, Any], _: ShownEntry) -> str:
     way = "to" if said.get("direction") == "sent" else "from"
     carried = f"{said.get('messages')} messages, {said.get('bytes')} bytes in {said.get('channels')} channels"
+    if said.get("partial"):
+        carried = f"{carried} (without {said['partial']} of them, which were not counted from the beginning)"
     return f"{said.get('party')}, {said.get('task')}: {carried} {way} {said.get('other')}"
 
 

@@ -314,7 +314,7 @@ class Exchange(Protocol):
         """Close it, and return what its streams have carried; nothing if it was closed before."""
         ...
 
-    def carried(self, key: TaskKey, incarnation: str) -> tuple[ChannelCount, ...]:
+    def carried(self, key: TaskKey, incarnation: str) -> Iterable[ChannelCount]:
         """Return what the channels of an attempt have carried so far; nothing once it is closed. Raises
         StorageFailed."""
         ...

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from fate_flow.core.model.job import Answer, Command, Task, Worker
+from fate_flow.core.record.carried import counts_of_seats
 from fate_flow.core.record.entry import NewEntry
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.traces import trace_of
@@ -56,10 +57,9 @@ def record_worker(unit: UnitOfWork, worker: Worker, step: str, said: Mapping[str
 def record_exchange(unit: UnitOfWork, task: Task) -> None:
     """Record what the exchange has carried for an attempt of a task that ends here now."""
     if unit.context.keeps_record:
-        for one in of_exchange(
-            task.key, unit.context.exchange.carried(task.key, task.incarnation), unit.now, unit.trace(task.key.job_id),
-            unit.context.fresh_salt,
-        ):  # fmt: skip
+        carried = counts_of_seats(unit.context.exchange.carried(task.key, task.incarnation))
+        trace, fresh_salt = unit.trace(task.key.job_id), unit.context.fresh_salt
+        for one in of_exchange(task.key, carried, unit.now, trace, fresh_salt):
             unit.pending = unit.pending.with_recorded(one)
 
 

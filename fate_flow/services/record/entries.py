@@ -4,14 +4,13 @@ parties."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import Answer, Command, CommandKind, TaskKey, Worker
 from fate_flow.core.model.status import JOB_END
-from fate_flow.core.record.carried import NOT_KEPT, ChannelCount
+from fate_flow.core.record.carried import SeatCount
 from fate_flow.core.record.commitment import commitment, number_of
 from fate_flow.core.record.entry import OWN_LOG, Kind, NewEntry, log_with, new_entry
 from fate_flow.core.record.log import StoredEntry
@@ -22,7 +21,6 @@ from fate_flow.core.wire.v1.recorded import answer_content, request_content
 from fate_flow.core.wire.v1.retcodes import OF_PERMISSIONS, OF_QUOTAS
 
 FreshSalt = Callable[[], str]
-_MOST_CHANNELS = 500        # in the text of one entry
 TraceOf = Callable[[str], str]
 """Returns the trace of a job by its id; empty if it has none."""
 
@@ -103,37 +101,19 @@ def of_worker(
 
 
 def of_exchange(
-    task: TaskKey, carried: Iterable[ChannelCount], at: int, trace: str, fresh_salt: FreshSalt
+    task: TaskKey, carried: Iterable[SeatCount], at: int, trace: str, fresh_salt: FreshSalt
 ) -> Iterator[NewEntry]:  # fmt: skip
-    """Yield the entries of what an attempt of a task has exchanged with each other seat, in each direction: one for
-    each 500 channels. Topics and digests are committed to, since contents may be guessed by trying."""
-
-    def seats(one: ChannelCount) -> tuple[str, str, str]:
-        return one.direction.value, one.other.role, one.other.party_id
-
-    for _, group in groupby(sorted(carried, key=lambda one: (seats(one), one.topic)), seats):
-        listed = list(group)
-        for first in range(0, len(listed), _MOST_CHANNELS):
-            yield _of_channels(task, listed[first : first + _MOST_CHANNELS], at, trace, fresh_salt)
-
-
-def _of_channels(
-    task: TaskKey, channels: Sequence[ChannelCount], at: int, trace: str, fresh_salt: FreshSalt
-) -> NewEntry:  # fmt: skip
-    fields = {
-        "party": str(task.party), "task": task.name, "version": task.version or None,
-        "direction": channels[0].direction.value, "other": str(channels[0].other), "channels": len(channels),
-        "messages": sum(one.messages for one in channels), "bytes": sum(one.size for one in channels),
-    }  # fmt: skip
-    said = [
-        {
-            "topic": one.topic, "chunks": one.chunks, "messages": one.messages, "bytes": one.size,
-            "sha256": "" if one.digest == NOT_KEPT else one.digest.hex(),
-        }
-        for one in channels
-    ]  # fmt: skip
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
-    return _with_text(OWN_LOG, Kind.EXCHANGE, at, fields, task.job_id, trace, text, fresh_salt)
+    """Yield the entries of what an attempt of a task has exchanged with each other seat, in each direction. Topics and
+    digests are committed to, since contents may be guessed by trying."""
+    for one in carried:
+        fields = {
+            "party": str(task.party), "task": task.name, "version": task.version or None,
+            "direction": one.direction.value, "other": str(one.other), "channels": one.channels,
+            "partial": one.partial or None, "messages": one.messages, "bytes": one.size,
+        }  # fmt: skip
+        listed = ",".join(channel.as_json() for channel in one.listed)
+        text = f'{{"all":"{one.digest.hex()}","listed":[{listed}]}}'
+        yield _with_text(OWN_LOG, Kind.EXCHANGE, at, fields, task.job_id, trace, text, fresh_salt)
 
 
 def of_own_keys(at: int, number: int, digest: str) -> NewEntry:

@@ -41,9 +41,11 @@ from fate_flow.store.queries.segments import (
     values_of_segment,
 )
 from fate_flow.store.segment_files import SegmentFiles
+from fate_flow.store.sql.portions import portions
 from fate_flow.store.sql.unit import LogStatusWrite, SqlUnitOfWork, TakenBack
 
 _ENTRIES_AT_ONCE = 500      # in one statement
+_CHARACTERS_AT_ONCE = 1_000_000     # of texts: MariaDB takes 16 MiB, in which a character has up to four bytes
 _MOVES_AT_ONCE = 64         # of the history: SQLite allows 32,766 values in a statement
 
 
@@ -157,12 +159,9 @@ class Record(Segments):
 
     def add_to_record(self, entries: Sequence[NewEntry]) -> None:
         self.has_recorded |= bool(entries)
-        for first in range(0, len(entries), _ENTRIES_AT_ONCE):
-            some = entries[first : first + _ENTRIES_AT_ONCE]
-            self._database.execute_unlogged(*_ADD_TO_RECORD.for_all(
-                self._database,
-                [(one.log, one.kind, one.job_id, one.at, one.salt, one.text, one.content.decode()) for one in some],
-            ))  # fmt: skip
+        rows = [(one.log, one.kind, one.job_id, one.at, one.salt, one.text, one.content.decode()) for one in entries]
+        for some in portions(rows, _ENTRIES_AT_ONCE, _CHARACTERS_AT_ONCE):
+            self._database.execute_unlogged(*_ADD_TO_RECORD.for_all(self._database, some))
 
     def unsealed_entries(self, most: int) -> tuple[StoredEntry, ...]:
         return tuple(map(_entry_of, _UNSEALED.rows(self._database, most)))

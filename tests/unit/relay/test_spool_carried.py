@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from hashlib import sha256
 from pathlib import Path
@@ -40,7 +41,7 @@ def put_all(spool: Spool, topic: str = "t", first: int = 0) -> None:
 
 def test_what_was_stored_is_counted_once_and_after_it_was_read(tmp_path: Path) -> None:
     spool = a_counting_spool(tmp_path)
-    assert spool.carried(HERE) == ()
+    assert tuple(spool.carried(HERE)) == ()
     put_all(spool, "a/b\udc80")
     assert spool.put(HERE, "a/b\udc80", GUEST, 2, True, b"three") == AGAIN
     spool.get(HERE, "a/b\udc80", GUEST, 3)
@@ -51,7 +52,7 @@ def test_what_was_stored_is_counted_once_and_after_it_was_read(tmp_path: Path) -
     spool.release(HERE, "other", GUEST)
     assert second in spool.carried(HERE)
     spool.close(HERE)
-    assert spool.carried(HERE) == ()
+    assert tuple(spool.carried(HERE)) == ()
 
 
 @pytest.mark.parametrize("is_kept_first", [True, False])
@@ -61,7 +62,7 @@ def test_a_channel_that_was_not_followed_all_the_time_has_no_digest(tmp_path: Pa
         spool = a_counting_spool(tmp_path, keeps_digests=keeps_digests)
         spool.put(HERE, "t", GUEST, first, last, data)
     [found] = spool.carried(HERE)
-    assert (found.messages, found.size, found.digest) == (2, 8, NOT_KEPT)
+    assert (found.messages, found.size, found.digest, found.is_complete) == (2, 8, NOT_KEPT, True)
 
 
 def test_a_channel_of_an_older_release_goes_on_and_is_left_out(tmp_path: Path) -> None:
@@ -70,7 +71,7 @@ def test_a_channel_of_an_older_release_goes_on_and_is_left_out(tmp_path: Path) -
     [path] = (one for one in Path(spool._root).glob("sessions/*/*/*") if len(one.name) == 40)
     os.truncate(path, 32)
     push(spool, 1)
-    assert spool.carried(HERE) == ()
+    assert tuple(spool.carried(HERE)) == ()
     assert push(spool, 1) == AGAIN
 
 
@@ -89,7 +90,7 @@ def test_what_was_sent_is_counted_as_at_the_receiver(tmp_path: Path) -> None:
     assert sender.used_bytes() == 0
     sender.close(HERE)
     note_sent(sender, 2)
-    assert sender.carried(HERE) == ()
+    assert tuple(sender.carried(HERE)) == ()
 
 
 def test_after_a_gap_in_what_was_sent_there_is_no_digest(tmp_path: Path) -> None:
@@ -98,13 +99,28 @@ def test_after_a_gap_in_what_was_sent_there_is_no_digest(tmp_path: Path) -> None
     note_sent(spool, 0)
     note_sent(spool, 2)
     [found] = spool.carried(HERE)
-    assert (found.chunks, found.digest) == (3, NOT_KEPT)
+    assert (found.chunks, found.digest, found.is_complete) == (3, NOT_KEPT, False)
+    assert set(json.loads(found.as_json())) == {"topic", "chunks", "sha256"}
+
+
+def test_what_was_sent_before_the_record_was_switched_on_is_not_counted_as_nothing(tmp_path: Path) -> None:
+    for seq, keeps_digests in enumerate((False, False, True)):
+        note_sent(a_counting_spool(tmp_path, keeps_digests=keeps_digests), seq)
+    [found] = a_counting_spool(tmp_path).carried(HERE)
+    assert (found.chunks, found.is_complete) == (3, False)
+
+
+def test_a_channel_is_counted_on_while_the_record_is_switched_off(tmp_path: Path) -> None:
+    for seq, keeps_digests in enumerate((True, False, False)):
+        note_sent(a_counting_spool(tmp_path, keeps_digests=keeps_digests), seq)
+    [found] = a_counting_spool(tmp_path).carried(HERE)
+    assert (found.chunks, found.messages, found.size, found.digest) == (3, 2, 8, digest_of(*CHUNKS))
 
 
 def test_without_a_record_nothing_is_noted_of_what_is_sent(tmp_path: Path) -> None:
     spool = a_counting_spool(tmp_path, keeps_digests=False)
     note_sent(spool, 0)
-    assert spool.carried(HERE) == ()
+    assert tuple(spool.carried(HERE)) == ()
 
 
 def test_what_is_sent_is_refused_while_it_cannot_be_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,4 +135,4 @@ def test_what_is_sent_is_refused_while_it_cannot_be_counted(tmp_path: Path, monk
         assert refusal is not None
         assert refusal.problem is Problem.FULL
     assert note_sent(spool, 0) is None
-    assert spool.carried(HERE)[0].digest == digest_of(CHUNKS[0])
+    assert next(spool.carried(HERE)).digest == digest_of(CHUNKS[0])

@@ -116,7 +116,7 @@ def test_what_the_peer_has_confirmed_is_counted_for_the_record(tmp_path: Path, p
     register_apis(app, Api(ExchangeEnvelope(), (worker_blueprint(spool, peer, SLOTS),)))
     peer.answer = lambda: ForwardReply(429, "slowly")
     assert ask(app.test_client(), "push", TO_HOST, b"x").status_code == 429
-    assert spool.carried(AT_GUEST) == ()
+    assert tuple(spool.carried(AT_GUEST)) == ()
     peer.answer = lambda: ForwardReply(200)
     assert ask(app.test_client(), "push", TO_HOST, b"x").status_code == 200
     [found] = spool.carried(AT_GUEST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 
 import pytest
 
@@ -13,10 +14,12 @@ from fate_flow.core.record.carried import ChannelCount, Direction
 from fate_flow.core.record.commitment import opens
 from fate_flow.core.record.entry import read_entry
 from fate_flow.core.record.log import StoredEntry
+from fate_flow.core.record.sentences import sentence_of
+from fate_flow.core.record.shown import shown_entry
 from tests.kit.services.hand_server import HandServer, worker_of
 from tests.kit.services.party_commands import RUN, a_host, task_command
 from tests.kit.services.sights import FAILED
-from tests.kit.values import GUEST, JOB_ID
+from tests.kit.values import GUEST, JOB_ID, OTHER
 
 SENT = ChannelCount(Direction.SENT, GUEST, "b", 1, 1, 7, b"\1" * 32)
 CHANNELS = (
@@ -56,16 +59,48 @@ def test_what_the_exchange_has_carried_is_recorded_by_seat_and_direction() -> No
 def test_topics_and_digests_are_committed_to() -> None:
     one = exchanges_in(after_a_share(*CHANNELS))[0]
     assert opens(read_entry(one.content)["message"], "message", bytes.fromhex(one.salt), one.text.encode())
-    first, second = json.loads(one.text)
+    first, second = json.loads(one.text)["listed"]
     assert first == {"topic": "a", "chunks": 1, "messages": 1, "bytes": 5, "sha256": "02" * 32}
     assert (second["topic"], second["sha256"]) == ("b\udc80", "")
     assert b"02020202" not in one.content
 
 
-def test_many_channels_are_in_several_entries() -> None:
-    channels = [ChannelCount(Direction.SENT, GUEST, f"{number:04}", 1, 1, 2) for number in range(501)]
-    found = [read_entry(one.content)["channels"] for one in exchanges_in(after_a_share(*reversed(channels)))]
-    assert found == [500, 1]
+def test_of_many_channels_the_largest_are_listed_and_a_digest_says_the_rest() -> None:
+    """How many there are, and what they are called, is up to the other party."""
+    name = "\U0001f600" * 252
+    many = [ChannelCount(Direction.RECEIVED, OTHER, f"{name}{number:04}", 1, 1, number) for number in range(900)]
+    few = [ChannelCount(Direction.RECEIVED, GUEST, f"{number:04}", 1, 1, 850 + number) for number in range(10)]
+    other, one = exchanges_in(after_a_share(*many[450:], *few, *many[:450]))
+    fields, said = read_entry(one.content), json.loads(one.text)
+    assert (fields["channels"], fields["messages"], fields["bytes"]) == (900, 900, 899 * 450)
+    assert [found["bytes"] for found in said["listed"]] == list(range(710, 900))
+    assert len(json.loads(other.text)["listed"]) == 10
+    assert said["all"] == digest_of(many)
+    assert json.loads(other.text)["all"] == digest_of(few) != digest_of(few[1:])
+    assert len(one.text) + len(other.text) < 700_000
+
+
+def digest_of(channels: list[ChannelCount]) -> str:
+    """By the words of docs/reference/record-format.md, not by the code."""
+    documents = [
+        f'{{"bytes":{one.size},"chunks":{one.chunks},"messages":{one.messages},"sha256":"",'
+        f'"topic":{json.dumps(one.topic)}}}'
+        for one in channels
+    ]
+    return sha256(b"".join(sorted(sha256(one.encode()).digest() for one in documents))).hexdigest()
+
+
+def test_channels_that_were_not_counted_from_the_beginning_are_marked() -> None:
+    """The receiver counts all of their messages, so a number here would be another one."""
+    [one] = exchanges_in(after_a_share(SENT, ChannelCount(Direction.SENT, GUEST, "a", 3, 1, 5)))
+    fields = read_entry(one.content)
+    assert (fields["channels"], fields["partial"], fields["messages"], fields["bytes"]) == (2, 1, 1, 7)
+    assert json.loads(one.text)["listed"][0] == {"topic": "a", "chunks": 3, "sha256": ""}
+    assert "partial" not in read_entry(exchanges_in(after_a_share(SENT))[0].content)
+    assert sentence_of(shown_entry(one)) == (
+        "host 10000, a: 1 messages, 7 bytes in 2 channels (without 1 of them, which were not counted from the "
+        "beginning) to guest 9999"
+    )
 
 
 def test_nothing_is_recorded_of_a_share_without_messages_or_without_a_record() -> None:
