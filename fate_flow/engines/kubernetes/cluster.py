@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from fate_flow.core.model.resources import Need
-from fate_flow.engines.kubernetes.gangs import AUTO, GangApi, Gangs
+from fate_flow.engines.kubernetes.gangs import AUTO, GangApi, Gangs, GangScheduler
 from fate_flow.engines.kubernetes.kueue import RESERVED, Admission, KueueApi, Manifest, Workloads, unread
 from fate_flow.engines.kubernetes.manifests import (
     FOLDER,
@@ -84,9 +84,8 @@ class KubernetesCluster:
             return Submission(Taken.REFUSED, f"{placement.name} cannot name a Job")
         job = self._job(placement)
         try:
-            pods, scheduler = self._partners.get(placement.partner, self._pods), self._gangs.scheduler()
-            if group := pod_group(job, pods, scheduler):
-                self._gangs.make(group)
+            pods = self._partners.get(placement.partner, self._pods)
+            scheduler = self._scheduler_of(job, pods)
             made = self._create(job_manifest(job, pods, self._at(job.worker_id), scheduler), job)
             self._give_token(job, str(made["metadata"]["uid"]))
         except ApiProblem as problem:
@@ -152,6 +151,22 @@ class KubernetesCluster:
 
     def _at(self, worker_id: str) -> WorkerAt | None:
         return self._reach(worker_id) if self._reach is not None else None
+
+    def _scheduler_of(self, job: WorkerJob, pods: PodSettings) -> GangScheduler | None:
+        """Return the scheduler for gangs that places a worker; the PodGroup of its gang is there. Raises ApiProblem."""
+        if job.gang is None:
+            return self._gangs.of_one_alone()
+        scheduler = self._gangs.scheduler()
+        try:
+            self._make_group(job, pods, scheduler)
+        except ApiProblem as problem:
+            scheduler = self._gangs.instead(problem)
+            self._make_group(job, pods, scheduler)
+        return scheduler
+
+    def _make_group(self, job: WorkerJob, pods: PodSettings, scheduler: GangScheduler | None) -> None:
+        if group := pod_group(job, pods, scheduler):
+            self._gangs.make(group)
 
     def _create(self, manifest: Manifest, job: WorkerJob) -> Manifest:
         try:
@@ -224,5 +239,4 @@ class KubernetesCluster:
 def _taken(problem: ApiProblem) -> Taken:
     """Return what became of a submission. It may be repeated whenever no answer says no: the name is that of one
     worker, so a second Job cannot be made, and the claim of the worker is one."""
-    is_final = 400 <= problem.status < 500 and problem.status not in (401, 408, 429)
-    return Taken.REFUSED if is_final else Taken.NOT_REACHED
+    return Taken.REFUSED if problem.is_final else Taken.NOT_REACHED

@@ -25,6 +25,10 @@ GROUP_SPEC = "fate-flow/pod-group"           # the annotation of a Job with the 
 AUTO, NONE = "auto", "none"
 _ENOUGH_LISTINGS = 2                         # without a Job, one after the other: the Job is made after its PodGroup
 _APPLY = "apply deploy/kubernetes/gangs, or set gang_scheduler of the engine to none"
+_ADVICE = {
+    403: f"if the account of the server lacks the right, {_APPLY}",
+    404: "if the cluster has no such kind, install its scheduler, or set gang_scheduler of the engine to none",
+}
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,8 @@ class PodGroup:
 @dataclass
 class Gangs:
     """The PodGroups of one home. `choice`: the word of a scheduler, `none`, or `auto`: the one whose PodGroups the API
-    server offers, and this server may make. It is looked for once, when it is first needed."""
+    server offers, and this server may make. It is looked for when it is first needed, and again after a PodGroup was
+    refused."""
 
     api: GangApi
     namespace: str
@@ -90,6 +95,7 @@ class Gangs:
     choice: str = AUTO
     _found: GangScheduler | None = None
     _is_sought: bool = False
+    _named: str = ""                         # that was last found, in the log
     _without: dict[str, int] = field(default_factory=dict)       # by name: in how many listings it had no Job
     _may_be_left: bool = True                # as after a restart, PodGroups that no Job needs
 
@@ -99,7 +105,29 @@ class Gangs:
             self._found = self._seek()
             self._is_sought = True
             named = f"{self._found.title} ({self._found.group})" if self._found else "nobody as one: one by one"
-            log.info("Kubernetes: the pods of a gang are placed by %s", named)
+            if named != self._named:
+                log.info("Kubernetes: the pods of a gang are placed by %s", named)
+            self._named = named
+        return self._found
+
+    def of_one_alone(self) -> GangScheduler | None:
+        """Return the scheduler for a worker without a gang. It needs no PodGroup: while nobody can say which scheduler
+        there is for gangs, that of the cluster places it."""
+        try:
+            return self.scheduler()
+        except ApiProblem as problem:
+            log.info("Kubernetes: the scheduler for gangs is not known now: %s", problem.text)
+            return None
+
+    def instead(self, problem: ApiProblem) -> GangScheduler | None:
+        """Return the scheduler that is found after a PodGroup was refused: rights, or the kind, may have been taken
+        away. Raises the problem if it is the same one, or the configured one; ApiProblem if it cannot be looked for."""
+        if self.choice != AUTO or problem.status not in _ADVICE:
+            raise problem
+        before, self._is_sought = self._found, False
+        if self.scheduler() is before:
+            raise problem
+        log.warning("Kubernetes: the scheduler for gangs is another one now: %s", problem.text)
         return self._found
 
     def make(self, one: PodGroup) -> None:
@@ -117,8 +145,9 @@ class Gangs:
                 "spec": dict(one.spec),
             })  # fmt: skip
         except ApiProblem as problem:
-            if problem.status in (403, 404):
-                raise ApiProblem(problem.status, f"PodGroup of {scheduler.word}: {_APPLY}: {problem.text}") from problem
+            if advice := _ADVICE.get(problem.status):
+                said = f"PodGroup of {scheduler.word}: {problem.text}: {advice}"
+                raise ApiProblem(problem.status, said) from problem
             if problem.status != 409:
                 raise
 
@@ -165,13 +194,21 @@ class Gangs:
     def _seek(self) -> GangScheduler | None:
         if self.choice != AUTO:
             return next((one for one in SCHEDULERS if one.word == self.choice), None)
-        for one in SCHEDULERS:
+        return next((one for one in SCHEDULERS if self._is_usable(one)), None)
+
+    def _is_usable(self, one: GangScheduler) -> bool:
+        try:
             if not self.api.offers_pod_groups(one.group, one.version):
-                continue
+                return False
             if self.api.may_make_pod_groups(self.namespace, one.group):
-                return one
-            log.info("Kubernetes: this server may not make the PodGroups of %s: %s", one.word, _APPLY)
-        return None
+                return True
+            said = "its account has no right"
+        except ApiProblem as problem:
+            if not problem.is_final:
+                raise
+            said = problem.text              # a hardened cluster does not even say what an account may do
+        log.info("Kubernetes: this server may not make the PodGroups of %s: %s: %s", one.word, said, _APPLY)
+        return False
 
     def _delete_unused(self, scheduler: GangScheduler, names: Collection[str]) -> None:
         self._without = {name: self._without.get(name, 0) + 1 for name in names}

@@ -12,3 +12,8 @@ class ApiProblem(Exception):
         super().__init__(text)
         self.status = status
         self.text = sanitized(text, 300)
+
+    @property
+    def is_final(self) -> bool:
+        """Return whether the answer says no: the same request will not succeed a moment later."""
+        return 400 <= self.status < 500 and self.status not in (401, 408, 429)

@@ -42,6 +42,7 @@ class FakeApi:
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     pods: list[dict[str, Any]] = field(default_factory=list)
     groups: dict[str, dict[str, Any]] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)            # by API group, with which status
     asked: list[str] = field(default_factory=list)
 
     def offers_pod_groups(self, group: str, version: str) -> bool:
@@ -49,11 +50,14 @@ class FakeApi:
         return any((one.group, one.version) == (group, version) for one in self.offers)
 
     def may_make_pod_groups(self, namespace: str, group: str) -> bool:
+        self._ask("may make")
         assert namespace == "fate"
         return any(one.group == group for one in self.allows)
 
     def create_pod_group(self, namespace: str, group: str, version: str, manifest: dict[str, Any]) -> None:
         self._ask("create group")
+        if group in self.refused:
+            raise ApiProblem(self.refused[group], "the group is refused")
         assert (manifest["apiVersion"], manifest["metadata"]["namespace"]) == (f"{group}/{version}", namespace)
         assert problems_of(manifest) == []
         if manifest["metadata"]["name"] in self.groups:
@@ -140,6 +144,57 @@ def test_the_words_of_the_configuration_are_the_schedulers() -> None:
     assert FIELDS.keys() == VERSIONS.keys()
 
 
+@pytest.mark.parametrize("gang", [None, GANG])
+@pytest.mark.parametrize("what", ["offers", "may make"])
+def test_a_cluster_that_does_not_say_what_it_has_or_allows_places_workers_one_by_one(
+    what: str, gang: Gang | None
+) -> None:
+    api = FakeApi(SCHEDULERS, fails={what: 403})
+    assert a_cluster(api).submit(placement(gang=gang)) == Submission(Taken.ACCEPTED)
+    [job] = api.jobs.values()
+    assert "schedulerName" not in job["spec"]["template"]["spec"]
+    assert api.groups == {}
+
+
+@pytest.mark.parametrize("status", [0, 401, 403, 503])
+def test_a_worker_without_a_gang_is_placed_whoever_places_gangs(status: int) -> None:
+    api = FakeApi((VOLCANO,), fails={"offers": status})
+    assert a_cluster(api).submit(placement(gang=None)) == Submission(Taken.ACCEPTED)
+    api = FakeApi((VOLCANO,), fails={"may make": status})
+    assert a_cluster(api).submit(placement(gang=None)) == Submission(Taken.ACCEPTED)
+
+
+@pytest.mark.parametrize(("status", "offers", "allows", "is_used"), [
+    (403, SCHEDULERS, (), ""),
+    (404, (), SCHEDULERS, ""),
+    (403, SCHEDULERS, (COSCHEDULING,), "scheduling.x-k8s.io/v1alpha1"),
+])  # fmt: skip
+def test_auto_looks_again_when_rights_or_the_kind_are_taken_away(
+    status: int, offers: tuple[GangScheduler, ...], allows: tuple[GangScheduler, ...], is_used: str
+) -> None:
+    api = FakeApi(SCHEDULERS)
+    cluster = a_cluster(api)
+    placed(api, cluster)
+    api.groups.clear()
+    api.offers, api.allows = offers, allows
+    api.refused = {VOLCANO.group: status}
+    placed(api, cluster)
+    assert [one["apiVersion"] for one in api.groups.values()] == ([is_used] if is_used else [])
+
+
+@pytest.mark.parametrize("choice", ["auto", "volcano"])
+def test_what_a_webhook_says_of_a_group_is_in_the_log_and_the_next_gang_is_placed(
+    choice: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    api = FakeApi((VOLCANO,), refused={VOLCANO.group: 403})
+    cluster = a_cluster(api, choice)
+    assert cluster.submit(placement()) == Submission(Taken.REFUSED, "status 403")
+    assert "PodGroup of volcano: the group is refused: if the account" in caplog.text
+    api.refused = {}
+    placed(api, cluster)
+    assert NAME in api.groups
+
+
 @pytest.mark.parametrize("status", [0, 401, 503])
 def test_a_worker_waits_while_nobody_can_say_which_scheduler_there_is(status: int) -> None:
     api = FakeApi((VOLCANO,), fails={"offers": status})
@@ -194,8 +249,8 @@ def test_no_worker_of_a_gang_is_placed_without_its_group(
     api = FakeApi(fails={"create group": status})
     assert a_cluster(api, "volcano").submit(placement()).taken is taken
     assert api.jobs == {}
-    is_said = "apply deploy/kubernetes/gangs, or set gang_scheduler" in caplog.text
-    assert is_said == (status in (403, 404))
+    assert ("apply deploy/kubernetes/gangs, or set gang_scheduler" in caplog.text) == (status == 403)
+    assert ("install its scheduler, or set gang_scheduler" in caplog.text) == (status == 404)
 
 
 # ---------------------------------------------------------------------- when it is deleted, and made again
