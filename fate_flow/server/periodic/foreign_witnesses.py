@@ -38,6 +38,7 @@ class ForeignRounds(PeriodicWork):
 
     def step(self) -> float:
         if not self._may_work():
+            self._witnesses.stands_by()
             return _STAND_BY_SECONDS
         sent = {self._pool.submit(self._send, one): one for one in self._witnesses.due()}
         for done in as_completed(sent):

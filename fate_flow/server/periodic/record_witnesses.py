@@ -64,6 +64,7 @@ class RecordWitnesses(PeriodicWork):
 
     def step(self) -> float:
         if not self._may_work():
+            self._cosigning.stands_by()
             return _STAND_BY_SECONDS
         asked = [partial(self._question, one) for one in self._cosigning.questions()]
         asked += [partial(self._offer, one) for one in self._cosigning.offers()]
@@ -150,7 +151,7 @@ def _foreign_rounds(
     foreign = ForeignWitnesses(
         context, [(one.name, one.key) for one in listed], cosigning.signer, cosigning.check, time.monotonic
     )  # fmt: skip
-    cosigning.others, foreign.hears_a_party = foreign, cosigning.hears_a_party
+    cosigning.others, foreign.has_begun_own_anew = foreign, cosigning.has_begun_own_anew
     return ForeignRounds(foreign, sending_to(listed), may_work, close)
 
 

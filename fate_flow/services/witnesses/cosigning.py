@@ -3,8 +3,8 @@
 After a start it asks each peer for the newest checkpoint that the peer holds. Until a peer has answered, nothing is
 signed in the log with it: if this home was restored from a backup, the peer holds what was signed after the backup, and
 a second signature for one size would accuse this party of a lie. The own log waits, too: for all peers, but only for a
-minute if some of them have answered. A peer that does not answer for a day is given up: the log with it goes on in the
-next epoch, which cannot contradict anything, and its first entry says so.
+minute if some of them have said what they hold, and for all its other witnesses. A peer that does not answer for a day
+is given up: the log with it goes on in the next epoch, which cannot contradict anything, and its first entry says so.
 
 Nothing here sends a request. A caller does so for what `questions` and `offers` return, and hands back the answers.
 """
@@ -60,10 +60,12 @@ class Offer:
 class _Peer:
     """What is known of a peer as a witness, since the start of this process. Times are those of `monotonic`."""
 
-    is_known: bool = False       # what it holds
+    is_known: bool = False       # what it holds; also if it keeps no record, or is given up
+    has_said: bool = False       # it has said itself what it holds
     epoch: int = 0               # of the log with it
     holds: int = 0               # the size of its newest checkpoint in this epoch
     has_been_asked: bool = False
+    asked_since: float | None = None     # the first question since this process is in charge
     is_witness: bool = True      # it has not said otherwise; it is asked again before anything more is offered
     ask_at: float = 0.0
     offer_at: float = 0.0
@@ -79,12 +81,23 @@ class _Peer:
     def may_be_offered(self, now: float) -> bool:
         return self.is_known and self.is_witness and self.rests_until <= now
 
+    def is_silent_for(self, seconds: float, now: float) -> bool:
+        return not self.is_known and self.asked_since is not None and now - self.asked_since >= seconds
+
 
 class OwnLogWitnesses(Protocol):
     """Witnesses of the own log that are no parties."""
 
     def heard(self) -> tuple[int, int]:
-        """Return how many have answered since the start, and how many have not."""
+        """Return how many have said what they hold since the start, and how many may still hold something newer."""
+        ...
+
+    def have_been_asked(self) -> bool:
+        """Return whether each has answered once, or has not answered."""
+        ...
+
+    def has_begun_anew(self) -> bool:
+        """Return whether the own log has begun anew because of them since the start."""
         ...
 
     def has_signed(self) -> None: ...
@@ -93,6 +106,12 @@ class OwnLogWitnesses(Protocol):
 class NoWitnesses:
     def heard(self) -> tuple[int, int]:
         return 0, 0
+
+    def have_been_asked(self) -> bool:
+        return True
+
+    def has_begun_anew(self) -> bool:
+        return False
 
     def has_signed(self) -> None: ...
 
@@ -111,8 +130,7 @@ class Cosigning:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
-        self._began = self.monotonic()
-        self._has_looked = False
+        self._has_looked = self._has_begun_own_anew = False
 
     # ------------------------------------------------------------------ before the first signature
 
@@ -121,7 +139,16 @@ class Cosigning:
         self.look()
         now = self.monotonic()
         with self._lock:
-            return tuple(one for one, peer in self._peers.items() if peer.has_to_be_asked(now))
+            found = {one: peer for one, peer in self._peers.items() if peer.has_to_be_asked(now)}
+            for peer in found.values():
+                peer.asked_since = now if peer.asked_since is None else peer.asked_since
+        return tuple(found)
+
+    def stands_by(self) -> None:
+        """Note that another process is in charge: silence counts from the next question."""
+        with self._lock:
+            for peer in self._peers.values():
+                peer.asked_since = None
 
     def look(self) -> None:
         """Look which parties are peers now."""
@@ -144,38 +171,42 @@ class Cosigning:
         return tuple(one for one in joined if one in self.context.routes)
 
     def may_sign(self, log: str) -> bool:
-        """Return whether all who may hold a later state of this log have been heard."""
+        """Return whether all who may hold a later state of this log have been heard. Nobody holds one of an epoch of
+        the own log that has begun in this process."""
+        now = self.monotonic()
         with self._lock:
-            silent = [one for one, peer in self._peers.items() if not peer.is_known]
+            silent = {one: peer for one, peer in self._peers.items() if not peer.is_known}
             if log != OWN_LOG:
                 return self._has_looked and other_party(log) not in silent
-            heard, unheard = self.others.heard()
-            is_late = self.monotonic() - self._began >= OWN_SECONDS
-            has_heard_some = len(silent) < len(self._peers) or heard > 0
-            return self._has_looked and (not (silent or unheard) or (is_late and has_heard_some))
+            said, unheard = self.others.heard()
+            is_late = all(one.is_silent_for(OWN_SECONDS, now) for one in silent.values())
+            has_heard_some = said > 0 or any(one.has_said for one in self._peers.values())
+            is_heard = not unheard and (not silent or (is_late and has_heard_some))
+            return self._has_looked and (is_heard or self.has_begun_own_anew())
 
-    def hears_a_party(self) -> bool:
-        """Return whether a peer has said what it holds since the start."""
-        with self._lock:
-            return any(one.is_known for one in self._peers.values())
+    def has_begun_own_anew(self) -> bool:
+        """Return whether the own log has begun anew in this process."""
+        return self._has_begun_own_anew or self.others.has_begun_anew()
 
     @property
     def has_asked(self) -> bool:
-        """Whether each peer has answered once, or has not answered, and each other witness has answered."""
+        """Whether each peer and each other witness has answered once, or has not answered."""
         with self._lock:
             has_asked = all(one.is_known or one.has_been_asked for one in self._peers.values())
-        return self._has_looked and has_asked and not self.others.heard()[1]
+        return self._has_looked and has_asked and self.others.have_been_asked()
 
     def does_not_answer(self, party_id: str) -> None:
         now = self.monotonic()
         with self._lock:
             peer = self._peers.setdefault(party_id, _Peer())
             peer.ask_at, peer.has_been_asked = now + _AGAIN_SECONDS, True
-            is_over = not peer.is_known and now - self._began >= GIVE_UP_SECONDS
-            nobody = not any(one.is_known for one in self._peers.values()) and not self.others.heard()[0]
+            peer.asked_since = now if peer.asked_since is None else peer.asked_since
+            is_over = peer.is_silent_for(GIVE_UP_SECONDS, now)
+            somebody = any(one.has_said for one in self._peers.values()) or self.others.heard()[0] > 0
         if is_over:
             why = f"party {party_id} has not said for a day what it holds of this log"
-            self._begin_anew([log_with(party_id), *([OWN_LOG] if nobody else [])], why)
+            with_own = not somebody and not self.has_begun_own_anew()
+            self._begin_anew([log_with(party_id), *([OWN_LOG] if with_own else [])], why)
             self._knows(party_id, 0)
 
     def is_no_witness(self, party_id: str) -> None:
@@ -203,9 +234,9 @@ class Cosigning:
         if is_ahead or lost:
             why = f"party {party_id} " + ("is ahead" if is_ahead else "has acknowledgements that are not here")
             self._begin_anew([log_with(party_id), OWN_LOG], f"{LOST}: {why}", theirs, epoch, lost)
-            self._knows(party_id, 0)
+            self._knows(party_id, 0, has_said=True)
         else:
-            self._knows(party_id, theirs.size if theirs and epoch == head.epoch else 0)
+            self._knows(party_id, theirs.size if theirs and epoch == head.epoch else 0, has_said=True)
 
     def _own(self) -> LogSigner | None:
         """Return the key of this party; None also for one that cannot be used, which `sign` reports."""
@@ -234,19 +265,21 @@ class Cosigning:
         """`theirs`: the head that a peer holds of the first log, in this epoch."""
         now = self.context.clock()
 
-        def act(tx: Transaction) -> None:
+        def act(tx: Transaction) -> bool:
+            ended = tx.record_head(OWN_LOG).epoch
             for log in logs:
                 held = (None, 0, ()) if log == OWN_LOG else (theirs, epoch, lost)
                 open_next_epoch(tx, log, now, why, *held)
+            return tx.record_head(OWN_LOG).epoch != ended
 
-        self.context.write(act)
+        self._has_begun_own_anew |= self.context.write(act)
         held = f"; it holds {theirs.size} entries of epoch {epoch}" if theirs else ""
         LOG.warning("the record goes on in the next epoch (%s): %s%s", ", ".join(logs), why, held)
 
-    def _knows(self, party_id: str, size: int) -> None:
+    def _knows(self, party_id: str, size: int, has_said: bool = False) -> None:
         epoch = self.context.read(lambda tx: tx.record_head(log_with(party_id))).epoch
         with self._lock:
-            self._peers[party_id] = _Peer(True, epoch, size, has_been_asked=True, offer_at=self.monotonic())
+            self._peers[party_id] = _Peer(True, has_said, epoch, size, has_been_asked=True, offer_at=self.monotonic())
 
     # ------------------------------------------------------------------ what it has signed
 

@@ -5,6 +5,10 @@ it is sent what it has cosigned last, as far as that is known here: the newest c
 entries. Neither says anything new, so nothing that is restored from a backup is signed before a witness has answered.
 If it holds more, or another past, the own log goes on in the next epoch.
 
+An answer says what a witness holds only if the protocol says so: a cosignature that holds, 409 with a size, or 422.
+Anything else may be of a proxy, and is silence. But a witness that does not know the log (403, 404) is not waited for
+if no checkpoint of this epoch has its cosignature: it has never known it, as far as is known here.
+
 Nothing here sends a request. A caller does so for what `due` returns, and hands back the answers.
 """
 
@@ -34,7 +38,9 @@ LOG = logging.getLogger(__name__)
 
 _AGAIN_SECONDS = 10.0        # after a witness has not answered
 _LATER_SECONDS = 600.0       # after it has refused
+_SAY_SECONDS = 60.0          # of silence at the start, before the log of the server says so
 _TOO_MANY, _SERVER_ERRORS = 429, 500
+_NOT_KNOWN = (403, 404)      # "no known key has signed it", "unknown log"; proxies say so, too
 _LONGEST_TEXT = 200
 
 
@@ -55,9 +61,14 @@ class _Witness:
     """What is known of a witness since the start of this process. Times are those of `monotonic`."""
 
     key: NoteKey
-    is_heard: bool = False
+    has_said: bool = False       # what it holds
+    is_waited_for: bool = True   # it may hold something newer than what is here
+    has_been_asked: bool = False
+    asked_since: float | None = None     # the first question since this process is in charge
+    has_begun_anew: bool = False         # because of it the own log has begun anew
     epoch: int = -1              # of the own log, for which it is known what the witness holds; -1: none
     holds: int = 0
+    cosigned_epoch: int = -1     # one of which a checkpoint here has its cosignature
     due_at: float = 0.0
     complaint: str = ""          # the last one in the log of the server
 
@@ -72,16 +83,31 @@ class ForeignWitnesses:
         """`keys`: by the names of the witnesses in the configuration."""
         self._context, self._signer, self._check, self._monotonic = context, signer, check, monotonic
         self._witnesses = {name: _Witness(key) for name, key in keys}
-        self._began = monotonic()
         self._lock = threading.RLock()
         self.rouse: Callable[[], None] = lambda: None            # called when something has to be sent at once
-        self.hears_a_party: Callable[[], bool] = lambda: False   # whether a party has said what it holds
+        self.has_begun_own_anew: Callable[[], bool] = self.has_begun_anew    # also because of parties
+        self._begun: set[int] = set()    # epochs of the own log that have begun here
 
     def heard(self) -> tuple[int, int]:
-        """Return how many witnesses have answered since the start, and how many have not."""
+        """Return how many witnesses have said what they hold since the start, and how many are still waited for."""
         with self._lock:
-            heard = sum(one.is_heard for one in self._witnesses.values())
-            return heard, len(self._witnesses) - heard
+            found = self._witnesses.values()
+            return sum(one.has_said for one in found), sum(one.is_waited_for for one in found)
+
+    def have_been_asked(self) -> bool:
+        """Return whether each witness has answered once, or has not answered."""
+        with self._lock:
+            return all(one.has_been_asked for one in self._witnesses.values())
+
+    def has_begun_anew(self) -> bool:
+        """Return whether the own log has begun anew here because of a witness."""
+        return any(one.has_begun_anew for one in self._witnesses.values())
+
+    def stands_by(self) -> None:
+        """Note that another process is in charge: silence counts from the next question."""
+        with self._lock:
+            for one in self._witnesses.values():
+                one.asked_since = None
 
     def has_signed(self) -> None:
         """Note that the own log may have a new checkpoint."""
@@ -109,7 +135,8 @@ class ForeignWitnesses:
         with self._lock:
             waiting = [name for name, one in self._witnesses.items() if one.due_at <= now]
             for name in waiting:
-                self._witnesses[name].due_at = now + IDLE_SECONDS
+                one = self._witnesses[name]
+                one.due_at, one.asked_since = now + IDLE_SECONDS, now if one.asked_since is None else one.asked_since
         for name in waiting:
             offer = self._context.read(lambda tx, name=name: self._offer(tx, name, signer))  # type: ignore[misc]
             found += [offer] if offer is not None else []
@@ -138,6 +165,8 @@ class ForeignWitnesses:
 
     def answered(self, offer: ForeignOffer, status: int, text: str) -> None:
         """Take the answer of a witness; status 0: it has not answered."""
+        with self._lock:
+            self._witnesses[offer.name].has_been_asked = True
         if status == Seen.CONTINUES.status:
             if self._keep(offer, text):
                 self._holds(offer, offer.size, IDLE_SECONDS)
@@ -146,18 +175,37 @@ class ForeignWitnesses:
         elif status == Seen.STALE.status:
             self._is_stale(offer, text)
         elif status == Seen.INCONSISTENT.status:
-            self._is_ahead(offer, "holds another past")
+            self._has_another(offer, "holds another past")
         elif status == 0 or status == _TOO_MANY or status >= _SERVER_ERRORS:
-            self._does_not_answer(offer)
+            self._does_not_answer(offer, "does not answer" + (f": HTTP status {status}" if status else ""))
         else:
             why = sanitized(text, _LONGEST_TEXT).strip() or "it does not say why"
-            self._refuses(offer, f"does not cosign the own log of this party: HTTP status {status}: {why}")
+            is_new = status in _NOT_KNOWN and not self._has_cosigned(offer)
+            self._refuses(offer, f"does not cosign the own log of this party: HTTP status {status}: {why}", is_new)
+
+    def _has_cosigned(self, offer: ForeignOffer) -> bool:
+        """Return whether a checkpoint here, of this epoch, has a cosignature of this witness."""
+        with self._lock:
+            one = self._witnesses[offer.name]
+            if not one.is_waited_for or one.cosigned_epoch == offer.epoch:
+                return True              # or it does not matter
+
+        def look(tx: Transaction) -> bool:
+            newest = tx.newest_checkpoint(OWN_LOG, offer.epoch)
+            if newest is None or read_note(newest.note).of(one.key):
+                return newest is not None
+            return any(read_note(each.note).of(one.key) for each in tx.checkpoints(OWN_LOG, offer.epoch))
+
+        has_cosigned = self._context.read(look)
+        with self._lock:
+            one.cosigned_epoch = offer.epoch if has_cosigned else -1
+        return has_cosigned
 
     def _holds(self, offer: ForeignOffer, size: int, again: float) -> None:
         with self._lock:
             one = self._witnesses[offer.name]
             is_newer = one.epoch != offer.epoch or size > one.holds or again <= 0
-            one.is_heard, one.complaint, one.epoch = True, "", offer.epoch
+            one.has_said, one.is_waited_for, one.complaint, one.epoch = True, False, "", offer.epoch
             one.holds = size if is_newer else one.holds
             one.due_at = min(one.due_at, self._monotonic() + again)
 
@@ -169,47 +217,76 @@ class ForeignWitnesses:
             return
         newest = self._context.read(lambda tx: tx.newest_checkpoint(OWN_LOG, offer.epoch))
         if size > (newest.size if newest else 0):
-            self._is_ahead(offer, f"holds {size} entries")
+            self._has_another(offer, f"holds {size} entries", is_ahead=True)
         elif size == offer.old == offer.size:
-            self._is_ahead(offer, f"holds another past of {size} entries")
+            self._has_another(offer, f"holds another past of {size} entries")
         elif size == offer.old:
             self._refuses(offer, f"says that it does not hold {size} entries, and that it does")
         else:
             self._holds(offer, size, 0.0)
 
-    def _is_ahead(self, offer: ForeignOffer, what: str) -> None:
-        """What the witness holds is not here: the own log begins anew, unless it has done so meanwhile."""
-        now, why = self._context.clock(), f"{LOST}: witness {offer.name} {what}"
-
-        def act(tx: Transaction) -> bool:
-            is_present = tx.record_head(OWN_LOG).epoch == offer.epoch
-            if is_present:
-                open_next_epoch(tx, OWN_LOG, now, why)
-            return is_present
-
-        if self._context.write(act):
-            LOG.warning("the record goes on in the next epoch (%s): %s", OWN_LOG, why)
+    def _has_another(self, offer: ForeignOffer, what: str, is_ahead: bool = False) -> None:
+        """What the witness holds is not here: the own log begins anew. Once for each witness: nobody can hold anything
+        of an epoch that has just begun, and a witness that says so all the same would have the log begin for ever."""
         with self._lock:
             one = self._witnesses[offer.name]
-            one.is_heard, one.epoch, one.due_at = True, -1, self._monotonic()
+            is_wrong = one.has_begun_anew or (offer.size == 0 and offer.epoch in self._begun)
+        if is_wrong:
+            self._refuses(offer, f"{what}, and that cannot be: the own log has just begun anew")
+            return
+        why = f"witness {offer.name} {what}"
+        self._begin_anew(offer, f"{LOST}: {why}" if is_ahead else why)
 
-    def _does_not_answer(self, offer: ForeignOffer) -> None:
-        now, hears_a_party = self._monotonic(), self.hears_a_party()     # it has a lock of its own
+    def _begin_anew(self, offer: ForeignOffer, why: str) -> None:
+        """Begin the next epoch of the own log, unless it has begun meanwhile."""
+        now = self._context.clock()
+
+        def act(tx: Transaction) -> int | None:
+            is_present = tx.record_head(OWN_LOG).epoch == offer.epoch
+            begun = open_next_epoch(tx, OWN_LOG, now, why) if is_present else offer.epoch
+            return begun if begun != offer.epoch else None
+
+        begun = self._context.write(act)
+        with self._lock:
+            one = self._witnesses[offer.name]
+            one.epoch, one.due_at = -1, self._monotonic()
+            if begun is not None:
+                self._begun.add(begun)
+                one.has_begun_anew, one.is_waited_for = True, False
+        if begun is not None:
+            LOG.warning("the record goes on in the next epoch (%s): %s", OWN_LOG, why)
+
+    def _does_not_answer(self, offer: ForeignOffer, what: str, say_after: float = _SAY_SECONDS) -> None:
+        """Nothing more is signed in this epoch before the witness has said what it holds, if it has not done so since
+        the start; after a day the own log goes on in the next one."""
+        now, has_begun = self._monotonic(), self.has_begun_own_anew()
         with self._lock:
             one = self._witnesses[offer.name]
             one.due_at = now + _AGAIN_SECONDS
-            is_over = not one.is_heard and now - self._began >= GIVE_UP_SECONDS
-            one.is_heard |= is_over
-            is_alone = self.heard()[0] == 1 and not hears_a_party
-        if is_over and is_alone:
-            self._is_ahead(offer, "has not said for a day what it holds")
+            is_waited_for = one.is_waited_for and not has_begun
+            silent = now - one.asked_since if is_waited_for and one.asked_since is not None else -1.0
+        if silent >= GIVE_UP_SECONDS:
+            self._begin_anew(offer, f"witness {offer.name} has not said for a day what it holds")
+        elif silent >= say_after:
+            self._complain(offer, f"{what}; the own log is not signed before it says what it holds, for a day at most")
 
-    def _refuses(self, offer: ForeignOffer, why: str) -> None:
-        """The witness cosigns nothing now, so it may as well hold nothing."""
+    def _refuses(self, offer: ForeignOffer, why: str, is_new: bool = False) -> None:
+        """The witness cosigns nothing now. `is_new`: it has never cosigned this log."""
+        has_begun = self.has_begun_own_anew()
+        with self._lock:
+            one = self._witnesses[offer.name]
+            one.epoch, one.is_waited_for = -1, one.is_waited_for and not is_new
+            one.due_at = self._monotonic() + _LATER_SECONDS
+            is_waited_for = one.is_waited_for and not has_begun
+        if is_waited_for:
+            self._does_not_answer(offer, why, 0.0)
+        else:
+            self._complain(offer, why)
+
+    def _complain(self, offer: ForeignOffer, why: str) -> None:
         with self._lock:
             one = self._witnesses[offer.name]
             is_new, one.complaint = one.complaint != why, why
-            one.is_heard, one.epoch, one.due_at = True, -1, self._monotonic() + _LATER_SECONDS
         if is_new:
             LOG.error("witness %s %s (the keys of the log: fate_flow audit keys)", offer.name, why)
 

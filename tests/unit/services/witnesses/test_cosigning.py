@@ -76,6 +76,37 @@ def test_the_own_log_waits_a_minute_if_another_party_has_answered() -> None:
     assert size_of(guest, OWN_LOG) == (1, 1)
 
 
+def test_a_party_without_a_record_does_not_answer_for_one_that_is_silent() -> None:
+    guest = WitnessParty("9999", "10000", "10001")
+    guest.record("a")
+    guest.ask(None, "10001")
+    guest.cosigning.is_no_witness("10000")
+    guest.wait(OWN_SECONDS)
+    guest.sign()
+    assert size_of(guest, OWN_LOG) == (1, 0)
+    guest.wait(GIVE_UP_SECONDS)
+    guest.ask(None, "10001")
+    guest.sign()
+    assert size_of(guest, OWN_LOG)[0] > 1
+
+
+def test_a_process_counts_silence_from_its_first_question_since_it_is_in_charge() -> None:
+    guest, host = WitnessParty("9999", "10000", "10001"), WitnessParty("10000", "9999")
+    guest.record("a")
+    guest.wait(GIVE_UP_SECONDS)
+    guest.ask(host, "10000")
+    for _ in range(2):
+        guest.ask(None, "10001")
+        guest.sign()
+        assert (size_of(guest, log_with("10001")), size_of(guest, OWN_LOG)) == ((1, 0), (1, 0))
+        guest.cosigning.stands_by()
+        guest.wait(GIVE_UP_SECONDS)
+    guest.ask(None, "10001")
+    guest.wait(OWN_SECONDS)
+    guest.sign()
+    assert size_of(guest, OWN_LOG) == (1, 1)
+
+
 def test_a_log_that_does_not_grow_is_cosigned_again_each_minute(parties: tuple[WitnessParty, WitnessParty]) -> None:
     guest, host = parties
     guest.record_with("10000", "a")
