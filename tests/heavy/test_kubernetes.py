@@ -141,15 +141,15 @@ def test_the_account_of_the_server_may_do_nothing_else(site: Site, method: str, 
 def test_whether_there_are_pod_groups_and_the_server_may_make_them(site: Site) -> None:
     assert not any(site.api.offers_pod_groups(one.group, one.version) for one in SCHEDULERS)
     assert not site.api.offers_pod_groups("batch", "v1"), "the group is there, the kind is not"
-    assert not any(site.api.may_make_pod_groups(OWN, one.group) for one in SCHEDULERS)
+    assert not any(site.api.may_keep_pod_groups(OWN, one.group) for one in SCHEDULERS)
     for made in yaml.safe_load_all((DEPLOY / "gangs" / "rbac.yaml").read_text()):
         for subject in made.get("subjects", ()):
             subject["namespace"] = OWN                     # as kustomize does
         kinds = f"{made['kind'].lower()}s"
         site.kubernetes.ask("POST", f"/apis/rbac.authorization.k8s.io/v1/namespaces/{OWN}/{kinds}", made)
-    may = lambda: all(site.api.may_make_pod_groups(OWN, one.group) for one in SCHEDULERS)  # noqa: E731
+    may = lambda: all(site.api.may_keep_pod_groups(OWN, one.group) for one in SCHEDULERS)  # noqa: E731
     eventually(may, "the component gives the rights")
-    assert not site.api.may_make_pod_groups("default", SCHEDULERS[0].group)
+    assert not site.api.may_keep_pod_groups("default", SCHEDULERS[0].group)
 
 
 def test_a_job_is_made_once_however_often_it_is_submitted(site: Site) -> None:

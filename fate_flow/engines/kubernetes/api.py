@@ -97,8 +97,11 @@ class ClientApi:
             raise
         return any(one["name"] == _GROUPS for one in found)
 
-    def may_make_pod_groups(self, namespace: str, group: str) -> bool:
-        asked = {"namespace": namespace, "group": group, "resource": _GROUPS, "verb": "create"}
+    def may_keep_pod_groups(self, namespace: str, group: str) -> bool:
+        return all(self._may(verb, namespace, group) for verb in ("create", "list", "delete"))
+
+    def _may(self, verb: str, namespace: str, group: str) -> bool:
+        asked = {"namespace": namespace, "group": group, "resource": _GROUPS, "verb": verb}
         answer = self._object(client.AuthorizationV1Api(self._client).create_self_subject_access_review, {
             "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
             "spec": {"resourceAttributes": asked},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -57,7 +58,8 @@ class Api(KueueApi, GangApi, Protocol):
 class KubernetesCluster:
     """The Jobs of one home. `reach`: how the agent of a worker reaches the server; None: on a volume with the home;
     `partners`: by party, what the pods of its jobs have; those of other parties have `pods`. `admission`: the
-    AdmissionCheck of this server; None: Kueue alone decides when a Job begins. `gang_scheduler`: the choice of `Gangs`.
+    AdmissionCheck of this server; None: Kueue alone decides when a Job begins. `gang_scheduler`: the choice of `Gangs`;
+    `now`: their clock.
     """
 
     title = "Kubernetes"
@@ -65,7 +67,7 @@ class KubernetesCluster:
     def __init__(
         self, api: Api, home_id: str, pods: PodSettings, reach: Callable[[str], WorkerAt] | None,
         partners: Mapping[str, PodSettings] = MappingProxyType({}), admission: Admission | None = None,
-        gang_scheduler: str = AUTO,
+        gang_scheduler: str = AUTO, now: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self._api = api
         self._home_id = home_id
@@ -74,7 +76,7 @@ class KubernetesCluster:
         self._reach = reach
         self._admission = admission
         labels = {MANAGED: "fate-flow", HOME_LABEL: home_id}
-        self._gangs = Gangs(api, pods.namespace, labels, f"{HOME_LABEL}={home_id}", gang_scheduler)
+        self._gangs = Gangs(api, pods.namespace, labels, f"{HOME_LABEL}={home_id}", gang_scheduler, now)
         self._reserved: dict[str, Manifest] = {}              # Workloads by the name of their Job, of the last listing
         self._causes: dict[str, tuple[str, str]] = {}         # by folder, of ends that Kubernetes has caused
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterable, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -24,6 +26,7 @@ GANG_LABEL = "fate-flow/gang"                # of a Job, its pod and its PodGrou
 GROUP_SPEC = "fate-flow/pod-group"           # the annotation of a Job with the spec of its PodGroup
 AUTO, NONE = "auto", "none"
 _ENOUGH_LISTINGS = 2                         # without a Job, one after the other: the Job is made after its PodGroup
+_LOOK_SECONDS = 60.0                         # between two lists of PodGroups while no Job needs one
 _APPLY = "apply deploy/kubernetes/gangs, or set gang_scheduler of the engine to none"
 _ADVICE = {
     403: f"if the account of the server lacks the right, {_APPLY}",
@@ -63,8 +66,8 @@ class GangApi(Protocol):
         """Return whether the API server has a kind PodGroup in this version of this API group."""
         ...
 
-    def may_make_pod_groups(self, namespace: str, group: str) -> bool:
-        """Return whether the account of this server may make them."""
+    def may_keep_pod_groups(self, namespace: str, group: str) -> bool:
+        """Return whether the account of this server may make, list and delete them."""
         ...
 
     def create_pod_group(self, namespace: str, group: str, version: str, manifest: Manifest) -> None: ...
@@ -85,7 +88,7 @@ class PodGroup:
 @dataclass
 class Gangs:
     """The PodGroups of one home. `choice`: the word of a scheduler, `none`, or `auto`: the one whose PodGroups the API
-    server offers, and this server may make. It is looked for when it is first needed, and again after a PodGroup was
+    server offers, and this server may keep. It is looked for when it is first needed, and again after a PodGroup was
     refused."""
 
     api: GangApi
@@ -93,11 +96,13 @@ class Gangs:
     labels: Mapping[str, str]                # of every PodGroup of this home
     selector: str                            # by which they are found
     choice: str = AUTO
+    now: Callable[[], float] = time.monotonic                    # seconds
     _found: GangScheduler | None = None
     _is_sought: bool = False
     _named: str = ""                         # that was last found, in the log
     _without: dict[str, int] = field(default_factory=dict)       # by name: in how many listings it had no Job
-    _may_be_left: bool = True                # as after a restart, PodGroups that no Job needs
+    _look_at: float = 0.0                    # when no Job needs one: a Job may have been refused, say
+    _trouble: str = ""                       # why the PodGroups cannot be kept, in the log
 
     def scheduler(self) -> GangScheduler | None:
         """Return the scheduler for gangs; None if there is none. Raises ApiProblem."""
@@ -136,41 +141,49 @@ class Gangs:
         if scheduler is None:
             return
         try:
-            self.api.create_pod_group(self.namespace, scheduler.group, scheduler.version, {
-                "apiVersion": f"{scheduler.group}/{scheduler.version}",
-                "kind": "PodGroup",
-                "metadata": {
-                    "name": one.name, "namespace": self.namespace, "labels": {**self.labels, GANG_LABEL: one.name},
-                },
-                "spec": dict(one.spec),
-            })  # fmt: skip
+            with _advising(scheduler):
+                self.api.create_pod_group(self.namespace, scheduler.group, scheduler.version, {
+                    "apiVersion": f"{scheduler.group}/{scheduler.version}",
+                    "kind": "PodGroup",
+                    "metadata": {
+                        "name": one.name, "namespace": self.namespace, "labels": {**self.labels, GANG_LABEL: one.name},
+                    },
+                    "spec": dict(one.spec),
+                })  # fmt: skip
         except ApiProblem as problem:
-            if advice := _ADVICE.get(problem.status):
-                said = f"PodGroup of {scheduler.word}: {problem.text}: {advice}"
-                raise ApiProblem(problem.status, said) from problem
             if problem.status != 409:
                 raise
 
     def look(self, jobs: Iterable[Manifest], unfinished: Collection[str]) -> Mapping[str, Manifest] | None:
         """Return the PodGroups by name, after this has made what is missing and deleted what nobody needs; None if they
-        are not known now. `jobs`: of a listing; `unfinished`: the names of those that have not ended."""
+        are not known now. `jobs`: of a listing; `unfinished`: the names of those that have not ended.
+
+        While no Job needs one they are listed, too, once a minute: another process may have made one whose Job was
+        refused."""
         wanted = {name: job for job in jobs if job["metadata"]["name"] in unfinished and (name := gang_of(job))}
-        if not wanted and not self._may_be_left:
+        if not wanted and self.now() < self._look_at:
             return {}
+        self._look_at = self.now() + _LOOK_SECONDS
         try:
             scheduler = self.scheduler()
             if scheduler is None:
+                self._trouble = ""
                 return {}
-            listed = self.api.list_pod_groups(self.namespace, scheduler.group, scheduler.version, self.selector)
+            with _advising(scheduler):
+                listed = self.api.list_pod_groups(self.namespace, scheduler.group, scheduler.version, self.selector)
             found = {str(one["metadata"]["name"]): one for one in listed}
-            self._may_be_left = bool(found or wanted)
+            if found or wanted:
+                self._look_at = 0.0
             for name in wanted.keys() - found.keys():
                 if spec := _spec_in(wanted[name]):
                     self.make(PodGroup(name, spec))
             self._delete_unused(scheduler, found.keys() - wanted.keys())
         except ApiProblem as problem:
-            log.warning("Kubernetes: the PodGroups cannot be looked at now: %s", problem.text)
+            self._note(problem.text if problem.status else "no answer")
+            if self.choice == AUTO and problem.status in _ADVICE:
+                self._is_sought = False
             return None
+        self._note("")
         return found
 
     def waiting(self, job: Manifest, groups: Mapping[str, Manifest], word: str) -> Waiting | None:
@@ -200,24 +213,48 @@ class Gangs:
         try:
             if not self.api.offers_pod_groups(one.group, one.version):
                 return False
-            if self.api.may_make_pod_groups(self.namespace, one.group):
+            if self.api.may_keep_pod_groups(self.namespace, one.group):
                 return True
-            said = "its account has no right"
+            said = "its account may not make, list and delete them"
         except ApiProblem as problem:
             if not problem.is_final:
                 raise
             said = problem.text              # a hardened cluster does not even say what an account may do
-        log.info("Kubernetes: this server may not make the PodGroups of %s: %s: %s", one.word, said, _APPLY)
+        log.info("Kubernetes: this server does not use the PodGroups of %s: %s: %s", one.word, said, _APPLY)
         return False
+
+    def _note(self, trouble: str) -> None:
+        """Write into the log why the PodGroups cannot be kept, once for each reason; empty: they can be."""
+        if trouble == self._trouble:
+            return
+        self._trouble = trouble
+        if trouble:
+            log.warning("Kubernetes: PodGroups cannot be listed, made again or deleted now: %s", trouble)
+        else:
+            log.info("Kubernetes: PodGroups can be listed, made again and deleted again")
 
     def _delete_unused(self, scheduler: GangScheduler, names: Collection[str]) -> None:
         self._without = {name: self._without.get(name, 0) + 1 for name in names}
         for name in [name for name, often in self._without.items() if often >= _ENOUGH_LISTINGS]:
             try:
-                self.api.delete_pod_group(self.namespace, scheduler.group, scheduler.version, name)
+                with _advising(scheduler):
+                    self.api.delete_pod_group(self.namespace, scheduler.group, scheduler.version, name)
             except ApiProblem as problem:
                 if problem.status != 404:
                     raise
+
+
+@contextmanager
+def _advising(scheduler: GangScheduler) -> Iterator[None]:
+    """Let a refusal say what may be done, after the words of Kubernetes."""
+    try:
+        yield
+    except ApiProblem as problem:
+        advice = _ADVICE.get(problem.status)
+        if advice is None:
+            raise
+        said = f"PodGroup of {scheduler.word}: {problem.text}: {advice}"
+        raise ApiProblem(problem.status, said, most=len(said)) from problem
 
 
 def gang_of(job: Mapping[str, Any]) -> str:

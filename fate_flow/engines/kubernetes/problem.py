@@ -6,12 +6,12 @@ from fate_flow.core.text.phrases import sanitized
 
 
 class ApiProblem(Exception):
-    """`status`: that of HTTP; 0: no answer."""
+    """`status`: that of HTTP; 0: no answer. `most`: characters of the text."""
 
-    def __init__(self, status: int, text: str) -> None:
+    def __init__(self, status: int, text: str, most: int = 300) -> None:
         super().__init__(text)
         self.status = status
-        self.text = sanitized(text, 300)
+        self.text = sanitized(text, most)
 
     @property
     def is_final(self) -> bool:

@@ -37,7 +37,7 @@ class FakeGangs:
     `places`: how many more pods find a node; None: all do."""
 
     version: str = ""
-    may_make: bool = True
+    may: tuple[str, ...] = ("create", "list", "delete")
     places: int | None = None
     waiting: list[tuple[Object, Callable[[], None]]] = field(default_factory=list)
 

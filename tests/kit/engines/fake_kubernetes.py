@@ -114,8 +114,9 @@ class FakeKubernetes:
     def _answer(
         self, method: str, kind: str, name: str, query: Mapping[str, list[str]], body: Object | None
     ) -> tuple[int, Object]:  # fmt: skip
-        if kind == _REVIEWS:
-            return 201, {"kind": "SelfSubjectAccessReview", "status": {"allowed": self.gangs.may_make}}
+        if kind == _REVIEWS and body is not None:
+            is_allowed = body["spec"]["resourceAttributes"]["verb"] in self.gangs.may
+            return 201, {"kind": "SelfSubjectAccessReview", "status": {"allowed": is_allowed}}
         if self.gangs.version and kind == f"/apis/{self.gangs.version}":
             return 200, {"kind": "APIResourceList", "resources": [{"name": "podgroups"}]}
         if kind not in (*_PREFIXES, "podgroups"):

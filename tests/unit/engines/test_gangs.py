@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import kubernetes_validate
 import pytest
+from kubernetes import client
 
 from fate_flow.core.model.resources import Need
+from fate_flow.engines.kubernetes.api import ClientApi
 from fate_flow.engines.kubernetes.cluster import KubernetesCluster
 from fate_flow.engines.kubernetes.gangs import (
     COSCHEDULING,
@@ -49,7 +52,7 @@ class FakeApi:
         self._ask("offers")
         return any((one.group, one.version) == (group, version) for one in self.offers)
 
-    def may_make_pod_groups(self, namespace: str, group: str) -> bool:
+    def may_keep_pod_groups(self, namespace: str, group: str) -> bool:
         self._ask("may make")
         assert namespace == "fate"
         return any(one.group == group for one in self.allows)
@@ -92,8 +95,16 @@ class FakeApi:
             raise ApiProblem(self.fails[what], "no")
 
 
-def a_cluster(api: Any, choice: str = "auto", **pods: Any) -> KubernetesCluster:
-    return KubernetesCluster(api, "h", replace(PODS, **pods), None, gang_scheduler=choice)
+@dataclass
+class Clock:
+    at: float = 0.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+def a_cluster(api: Any, choice: str = "auto", now: Clock | None = None, **pods: Any) -> KubernetesCluster:
+    return KubernetesCluster(api, "h", replace(PODS, **pods), None, gang_scheduler=choice, now=now or Clock())
 
 
 def placement(number: int = 0, gang: Gang | None = GANG) -> Placement:
@@ -285,6 +296,85 @@ def test_a_new_server_deletes_what_an_earlier_one_has_left_and_nothing_of_others
     for _ in range(3):
         cluster.listing()
     assert list(api.groups) == ["foreign"]
+
+
+def test_a_group_whose_job_was_refused_goes_a_minute_later_also_in_another_process() -> None:
+    api, clock = FakeApi((VOLCANO,)), Clock()
+    lists, submits = a_cluster(api, now=clock), a_cluster(api)
+    assert lists.listing() == []
+    api.fails = {"create job": 403}
+    assert submits.submit(placement()).taken is Taken.REFUSED
+    lists.listing()
+    assert NAME in api.groups, "the PodGroups are not listed each time while there is no gang"
+    clock.at = 61.0
+    for _ in range(2):
+        lists.listing()
+    assert api.groups == {}
+    assert [one for one in api.asked if "list" in one] == ["list groups"] * 3
+
+
+@pytest.mark.parametrize("what", ["list groups", "delete group"])
+def test_the_log_says_once_that_groups_cannot_be_kept_and_once_that_they_can(
+    what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    api, clock = FakeApi((VOLCANO,)), Clock()
+    placed(api, a_cluster(api))
+    api.jobs.clear()
+    cluster = a_cluster(api, "volcano", clock)
+
+    def said_in_listings() -> list[str]:
+        caplog.clear()
+        for _ in range(5):
+            clock.at += 61.0
+            cluster.listing()
+        return [one.getMessage() for one in caplog.records if "made again" in one.getMessage()]
+
+    api.fails = {what: 403}
+    cannot = "Kubernetes: PodGroups cannot be listed, made again or deleted now: PodGroup of volcano: no: "
+    [said] = said_in_listings()
+    assert said.startswith(f"{cannot}if the account of the server lacks the right, apply deploy/kubernetes/gangs")
+    api.fails = {what: 404 if what == "list groups" else 500}
+    assert len(said_in_listings()) == 1, "the reason is another one"
+    api.fails = {}
+    assert said_in_listings() == ["Kubernetes: PodGroups can be listed, made again and deleted again"]
+    assert (said_in_listings(), api.groups) == ([], {})
+
+
+@pytest.mark.parametrize("without", ["create", "list", "delete"])
+def test_the_account_has_to_have_all_rights_that_groups_need(
+    without: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(json.dumps({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [{"name": "u", "user": {}}],
+        "clusters": [{"name": "k", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+    }))  # fmt: skip
+    lacking = {without}
+
+    def review(_: object, body: dict[str, Any], **__: object) -> SimpleNamespace:
+        asked = body["spec"]["resourceAttributes"]
+        assert (asked["namespace"], asked["group"], asked["resource"]) == ("fate", VOLCANO.group, "podgroups")
+        return SimpleNamespace(data=json.dumps({"status": {"allowed": asked["verb"] not in lacking}}))
+
+    monkeypatch.setattr(client.AuthorizationV1Api, "create_self_subject_access_review", review)
+    api = ClientApi(kubeconfig, "")
+    assert not api.may_keep_pod_groups("fate", VOLCANO.group)
+    lacking.clear()
+    assert api.may_keep_pod_groups("fate", VOLCANO.group)
+
+
+def test_auto_looks_again_when_groups_cannot_be_listed_any_more() -> None:
+    api = FakeApi((VOLCANO,))
+    cluster = a_cluster(api)
+    placed(api, cluster)
+    api.offers, api.fails = (), {"list groups": 404}
+    for _ in range(3):
+        assert len(cluster.listing()) == GANG.size
+    api.asked.clear()
+    cluster.listing()
+    assert api.asked == []
 
 
 def test_a_group_that_somebody_has_deleted_is_made_again_as_it_was() -> None:
