@@ -118,7 +118,7 @@ def verify(client: Client, ask: bool, is_json: bool) -> None:
     """Let the server read all logs, and say of each how far it can be relied on.
 
     With --ask, the server asks the other parties first what they hold of the logs: so an older state of the whole
-    database is seen. One that does not answer is named, and changes no result.
+    database is seen. One that does not answer is named, and changes no result; nor does what one says without a proof.
 
     Exit code 0: each log is anchored, since another party has cosigned it. 3: all logs are consistent in themselves,
     but at least one has no signature of another party. 4: a log is broken, at the entry that is named.

@@ -31,6 +31,9 @@ def print_reports(
         click.echo(one_line(_sentence_of(one)))
     if not found:
         tell("nothing is recorded here (record.switch)")
+    for one in found:
+        if one.warning:
+            tell(one_line(f"warning: {one.warning}; nothing proves that"))
     for party_id, why in unheard.items():
         tell(one_line(f"party {party_id} has not said what it holds: {why}"))
     if has_evidence:

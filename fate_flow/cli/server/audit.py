@@ -118,7 +118,8 @@ def verify(conf: Path, ask: bool, is_json: bool) -> None:
     """Read all logs, and say of each how far it can be relied on.
 
     With --ask, the other parties are asked first what they hold of the logs, with the keys and by the routes of the
-    server: so an older state of the whole database is seen. One that does not answer is named, and changes no result.
+    server: so an older state of the whole database is seen. One that does not answer is named, and changes no result;
+    nor does what one says without a proof.
 
     Exit code 0: each log is anchored, since another party has cosigned it. 3: all logs are consistent in themselves,
     but at least one has no signature of another party: whoever has the keys could have written it anew. 4: a log is

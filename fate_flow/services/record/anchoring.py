@@ -3,7 +3,8 @@
 Other parties cosign the logs with them alone. They hold the own log by the commitments to its head in these logs: an
 entry that is cosigned and opens to a head of the own log says that this head was there at the time of the cosignature.
 
-If others were asked what they hold now, that counts as well: a log that does not begin with it is broken.
+If others were asked what they hold now, that counts as well: a log that does not begin with it is broken. What they say
+that this party has acknowledged is their word alone, so it changes no result.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def _with_held(
         if theirs is not None and one.state is not State.BROKEN:
             one = _compared(tx, one, theirs, party_id, at, is_present=one.epoch == present)
         if one.log == log and one.epoch == present and one.state is not State.BROKEN:
-            one = _without_loss(tx, one, party_id, held)
+            one = replace(one, warning=_said_to_be_lost(tx, party_id, held))
         found.append(one)
     for epoch, theirs in sorted(checkpoints.items()):
         if epoch > present and theirs.size:
@@ -96,13 +97,13 @@ def _compared(
     return replace(one, state=State.ANCHORED, anchored_to=theirs.size, anchored_by=party_id, anchored_at=at)
 
 
-def _without_loss(tx: Transaction, one: LogReport, party_id: str, held: Held) -> LogReport:
+def _said_to_be_lost(tx: Transaction, party_id: str, held: Held) -> str:
+    """Return what a party says is missing here; empty if nothing. No signature of this party is on these numbers."""
     lost = not_received(tx, party_id, held.acknowledged)
     if not lost:
-        return one
+        return ""
     messages = counted(len(lost), "message")
-    why = f"this party has acknowledged {messages} of party {party_id} that the log does not have"
-    return replace(one, state=State.BROKEN, broken_at=one.size, why=why)
+    return f"party {party_id} says that this party has acknowledged {messages} of it that the log does not have"
 
 
 def _with_anchor(tx: Transaction, own: LogReport, others: list[LogReport], keys: Keys) -> LogReport:

@@ -48,6 +48,7 @@ class LogReport:
     anchored_to: int = 0                 # the largest checkpoint that another party has cosigned
     anchored_by: str = ""                # a party id, or the name of a witness, which begins with a letter
     anchored_at: int = 0                 # seconds since 1970, by the clock of the other party
+    warning: str = ""                    # what another party says of it and cannot prove
 
     @property
     def who_anchors(self) -> str:
@@ -61,6 +62,7 @@ class LogReport:
             "log": self.log, "epoch": self.epoch, "size": self.size, "state": self.state.value, "broken_at": broken_at,
             "why": self.why, "signed_to": self.signed_to, "anchored_to": self.anchored_to,
             "anchored_by": self.anchored_by, "anchored_at": self.anchored_at or None,
+            "warning": self.warning,
         }  # fmt: skip
 
 

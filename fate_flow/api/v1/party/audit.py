@@ -68,6 +68,7 @@ _WANTED: Arguments = {
     "after": whole("Where the last answer has said that the search goes on.", maximum=_LATEST, default=0),
 }  # fmt: skip
 _OWN = {"party_id": TEXT}
+_LOGS = "Each with log, epoch, size, state, why, and warning: what another party says of it and cannot prove."
 _POSITION: Schema = {
     "type": "object", "additionalProperties": {
         "type": "array", "minItems": 2, "maxItems": 2,
@@ -171,7 +172,8 @@ class _AuditRoutes:
         "Verify all logs of this party's record.", AUDIT,
         takes={"ask": described(FLAG, "Whether to ask the other parties first what they hold of the logs now.")},
         data=an_object({
-            **_OWN, "logs": a_list(ANYTHING), "has_keys": described(YES_NO, "Whether signatures were checked."),
+            **_OWN, "logs": a_list(ANYTHING, description=_LOGS),
+            "has_keys": described(YES_NO, "Whether signatures were checked."),
             "has_evidence": described(YES_NO, "Whether logs of other parties do not fit together."),
             "unheard": described(ANYTHING, "Why parties that were asked have not said what they hold, by party id."),
         }),

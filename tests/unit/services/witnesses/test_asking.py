@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fate_flow.cli.audit.record_reports import BROKEN, print_reports, read_report
 from fate_flow.core.model.job import UNREACHABLE, Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.core.record.entry import OWN_LOG, log_with
@@ -101,8 +102,26 @@ def test_an_acknowledged_message_that_is_not_here_is_named(parties: tuple[Witnes
     guest, host = parties
     held = host.witnessing.held_of("9999")
     found = verified(guest, Held(held.notes, ("ab" * 16,)))[WITH, 1]
-    assert found.state is State.BROKEN
-    assert found.why == "this party has acknowledged 1 message of party 10000 that the log does not have"
+    assert (found.state, found.broken_at, found.why) == (State.ANCHORED, -1, "")
+    said = "party 10000 says that this party has acknowledged 1 message of it that the log does not have"
+    assert found.warning == said
+    assert read_report(found.as_document()) == found
+
+
+def test_the_bare_word_of_another_party_is_a_warning_and_changes_no_exit_code(
+    parties: tuple[WitnessParty, WitnessParty], capsys: pytest.CaptureFixture[str]
+) -> None:
+    guest, host = parties
+    held, made_up = host.witnessing.held_of("9999"), ("made up",)
+    for notes in (held.notes, ()):
+        codes = []
+        for acknowledged in ((), made_up):
+            found = tuple(verified(guest, Held(notes, acknowledged)).values())
+            codes.append(print_reports(found, False, has_keys=True, has_evidence=False, unheard={}))
+        assert codes[0] == codes[1] != BROKEN
+        printed = capsys.readouterr()
+        assert printed.err.count("warning: party 10000 says that") == 1
+        assert "BROKEN" not in printed.out
 
 
 def test_a_checkpoint_that_this_party_has_not_signed_is_no_word(parties: tuple[WitnessParty, WitnessParty]) -> None:
