@@ -253,9 +253,9 @@ ATTACKER = "127.0.0.66"
 
 def test_what_two_servers_could_read_in_two_ways_reaches_none(attacked: AttackedServer) -> None:
     for name, (data, status) in REFUSED.items():
-        # Who breaks off within a request without an end of TLS can be told nothing.
-        expected = [] if name.startswith("an end within") else [status]
-        assert statuses(attacked.exchanged(HOSTILE, data, ATTACKER)) == expected, name
+        # Who breaks off within a request without an end of TLS need not be told: newer versions of Python cannot.
+        allowed = ([], [status]) if name.startswith("an end within") else ([status],)
+        assert statuses(attacked.exchanged(HOSTILE, data, ATTACKER)) in allowed, name
     assert statuses(attacked.exchanged(HOSTILE, b"GET /the-last HTTP/1.1\r\nHost: x\r\n\r\n", ATTACKER)) == [404]
     eventually(lambda: logged(attacked, "/the-last"), "its line in the log")
     [line] = logged(attacked, f" {ATTACKER} ")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -93,11 +95,30 @@ def test_a_damaged_archive_is_an_error(flow, stub, content):
     assert result.stderr.startswith("Error: ")
 
 
-@pytest.mark.parametrize("name", ["../evil.txt", "a/../../evil.txt"])
+@pytest.mark.parametrize("name", ["../evil.txt", "a/../../evil.txt", "{elsewhere}/evil.txt", "link/evil.txt"])
 def test_an_archive_cannot_write_elsewhere(flow, stub, tmp_path, name):
-    stub.answers(archive({name: "evil"}))
-    assert flow("job", "log", "-j", "42", "-o", "out").exit_code == 1
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "out" / "job_42_log"
+    elsewhere.mkdir()
+    folder.mkdir(parents=True)
+    (folder / "link").symlink_to(elsewhere)
+    stub.answers(archive({"good.txt": "", name.format(elsewhere=elsewhere): "evil"}))
+    result = flow("job", "log", "-j", "42", "-o", "out")
+    assert (result.exit_code, "leads to another folder" in json.loads(result.stdout)["retmsg"]) == (1, True)
     assert not list(tmp_path.rglob("evil.txt"))
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE])
+def test_an_archive_has_files_and_folders_alone(flow, stub, tmp_path, kind):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        head = tarfile.TarInfo("odd")
+        head.type, head.linkname = kind, "good.txt"
+        tar.addfile(head)
+    stub.answers(Reply(body=packed.getvalue(), headers={"Content-Type": "application/gzip"}))
+    result = flow("job", "log", "-j", "42", "-o", "out")
+    said = json.loads(result.stdout)["retmsg"]
+    assert (result.exit_code, "'odd' is neither a file nor a folder" in said) == (1, True)
+    assert not list((tmp_path / "out").rglob("odd"))
 
 
 def test_an_odd_job_id_does_not_lead_elsewhere(flow, stub, tmp_path):

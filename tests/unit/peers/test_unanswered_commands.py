@@ -135,7 +135,7 @@ def a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     steady, stood_still = time.monotonic, [0.0]
     monkeypatch.setattr("fate_flow.peers.peer_http._LATE_SECONDS", WAIT)     # the peer may be slow to write it
     for module in ("peer_senders", "peer_http"):
-        clock = SimpleNamespace(monotonic=lambda: steady() + stood_still[0])
+        clock = SimpleNamespace(monotonic=lambda: steady() + stood_still[0], time_ns=time.time_ns)
         monkeypatch.setattr(f"fate_flow.peers.{module}.time", clock)
     return stood_still
 
