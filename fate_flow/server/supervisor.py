@@ -59,6 +59,7 @@ from fate_flow.server.runtime import (
 from fate_flow.server.scheduling import ALIVE_SECONDS, SchedulerLoop
 from fate_flow.server.start_warnings import start_warnings
 from fate_flow.server.tracing.process_spans import ProcessSpans
+from fate_flow.server.tracing.variables import take_variables_of_sdk
 from fate_flow.server.watchdog import Watchdog
 from fate_flow.server.worker_groups import prepare_groups
 from fate_flow.services.context.wall_clock import now_on_the_wall
@@ -80,6 +81,8 @@ _ANSWER_SECONDS = 30.0
 
 def serve(conf_path: Path) -> int:
     """Run the server in the foreground until SIGTERM or SIGINT. Raise FlowError if it cannot start."""
+    if unread := take_variables_of_sdk():
+        _say(f"WARNING: not read: {', '.join(unread)}; the section traces says where spans go, with which headers")
     settings = load_settings(conf_path)
     providers_of(settings)               # refuses a name that one of ours has
     check_program_user(settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.settings.reading.section import Section, collected, split_url
@@ -17,6 +18,7 @@ class TraceSettings:
     endpoint: str = field(default="", repr=False)      # the URL to which spans are posted; empty: traces are off
     ca_file: str = ""                  # authorities of its server; empty: those of the system
     share: float = 1.0                 # of all traces; which ones follows from their ids
+    headers_file: Path | None = None   # private: the headers of each request, such as a token
 
     @property
     def is_on(self) -> bool:
@@ -25,7 +27,12 @@ class TraceSettings:
 
 def read_traces(section: Section) -> TraceSettings:
     """Return the settings of traces; a wrong one is among the problems of the section."""
-    found = TraceSettings(_endpoint(section) or "", section.full_path("ca_file"), section.share("share", 1.0))
+    headers = section.full_path("headers_file")
+    found = TraceSettings(
+        _endpoint(section) or "", section.full_path("ca_file"), section.share("share", 1.0),
+        Path(headers) if headers else None,
+    )  # fmt: skip
+    _check_headers(section, found)
     if found.ca_file:
         _check_authorities(section, found)
     section.refuse_others()
@@ -46,6 +53,12 @@ def _endpoint(section: Section) -> str:
             "https://collector.example.org:4318; http is only for 127.0.0.1"
         )
     return parts._replace(path=_PATH).geturl() if parts.path in ("", "/") else url
+
+
+@collected
+def _check_headers(section: Section, found: TraceSettings) -> None:
+    if found.headers_file is not None and not found.is_on:
+        raise BadSettings(f"{section.name('headers_file')}: is set, but {section.name('endpoint')} is not")
 
 
 @collected

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import ssl
 import threading
 from collections.abc import Sequence
 
@@ -22,7 +23,10 @@ from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 
 from fate_flow import __version__
 from fate_flow.core.metrics.spans import ERROR, FATE_FLOW, Span, SpanId, SpanKind
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.server.tracing.headers import read_headers
 from fate_flow.settings.settings import Settings
+from fate_flow.settings.traces import TraceSettings
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +51,9 @@ class CollectedSpans:
         session = requests.Session()
         session.trust_env = False        # the address of the collector is that of the configuration, without proxies
         exporter = OTLPSpanExporter(
-            given.endpoint, certificate_file=given.ca_file or None, timeout=_SEND_SECONDS, session=session
-        )
+            given.endpoint, certificate_file=given.ca_file or _of_system(), headers=_headers(given),
+            timeout=_SEND_SECONDS, session=session,
+        )  # fmt: skip
         self._watched = _Watched(exporter)
         self._ids = _GivenIds()
         self._provider = TracerProvider(
@@ -136,6 +141,22 @@ class _FirstText(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.text = self.text or record.getMessage()
+
+
+def _of_system() -> str:
+    """Return the file or the folder with the authorities of the system, as `ssl.create_default_context` finds them;
+    requests would take those of the package certifi. If there are none, a path that does not exist: none is trusted."""
+    paths = ssl.get_default_verify_paths()
+    return paths.cafile or paths.capath or os.environ.get(paths.openssl_cafile_env, paths.openssl_cafile)
+
+
+def _headers(traces: TraceSettings) -> dict[str, str]:
+    """Return the headers of the file. A process that starts later does not fail because the file has gone since."""
+    try:
+        return read_headers(traces)
+    except BadSettings as error:
+        log.warning("%s; spans are sent without headers", error.message)
+        return {}
 
 
 def _parent_of(span: Span) -> Context:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from fate_flow.core.metrics.spans import NoSpans, Spans
 from fate_flow.core.model.errors import BadSettings
+from fate_flow.server.tracing.headers import read_headers
 from fate_flow.settings.settings import Settings
 
 
@@ -21,8 +22,9 @@ class ProcessSpans:
     """The supervisor makes it, and each process its spans, since a thread that sends them does not survive a fork."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raise BadSettings if traces are wanted, and what they need is not installed."""
+        """Raise BadSettings if traces are wanted, and what they need is not installed, or their headers are wrong."""
         self._settings = settings
+        read_headers(settings.traces)        # each process reads them itself: workers must not inherit them in memory
         self._make = _maker() if settings.traces.is_on else None
         self._made: SentSpans | None = None
 

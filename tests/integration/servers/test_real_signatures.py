@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import requests
 
@@ -34,12 +35,14 @@ from tests.kit.servers.party_servers import (
     toy,
 )
 from tests.kit.servers.plain_v1_peer import PlainV1Peer
+from tests.kit.servers.warm import WARM
 from tests.kit.site_keys import write_private_key
 from tests.kit.traces.collector import Collector, Received, collector
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 
+TOKEN = "Bearer of-the-file"
 PARTIES = {GUEST: 1, HOST: 2, OTHER: 3}
 SIGNED: dict[str, Any] = {
     "authentication": {
@@ -69,7 +72,11 @@ def servers(tmp_path_factory: pytest.TempPathFactory, traces: Collector) -> Iter
     for party_id, number in PARTIES.items():
         write_private_key(key_file(root / party_id), number)
     traced = {**SIGNED, "traces": {"endpoint": traces.url}}
-    overlays = {GUEST: traced, HOST: traced, OTHER: SIGNED}
+    token = root / "collector.headers"
+    token.write_text(f"authorization: {TOKEN}\n", encoding="utf-8")
+    token.chmod(0o600)
+    with_token = {**SIGNED, "traces": {"endpoint": traces.url, "headers_file": str(token)}}
+    overlays = {GUEST: traced, HOST: with_token, OTHER: SIGNED}
     with running_cluster(root, tuple(PARTIES), base_port=BASE_PORT + 150, overlays=overlays) as cluster:
         for party in cluster.parties.values():
             party._session.auth = Signature("our-clients", "secret-of-all")
@@ -246,7 +253,18 @@ def test_a_server_that_is_told_to_end_sends_its_last_spans(signing: Cluster, tra
     os.kill(json.loads(running.read_text(encoding="utf-8"))["pid"], signal.SIGTERM)
     eventually(lambda: not running.exists(), "the end of the server")
     assert traces.names(trace, HOST) == {"POST /v1/server/info"}
-    signing.start(HOST)
+    variable = {"OTEL_EXPORTER_OTLP_HEADERS": "authorization=of-the-environment"}
+    started = WARM.run("bin/cluster", "start", "--dir", str(signing.root), "--party", HOST, more=variable)
+    assert started.code == 0, started.err
+    server = psutil.Process(json.loads(running.read_text(encoding="utf-8"))["pid"])
+    processes = [server, *server.children(recursive=True)]
+    assert len(processes) > 3
+    for process in processes:      # components run from forks of one of them
+        assert b"of-the-environment" not in Path(f"/proc/{process.pid}/environ").read_bytes()
+    before = len(traces.headers)
+    signing.host.post("server/info", {})
+    eventually(lambda: traces.headers[before:], "its spans")
+    assert traces.headers[-1]["authorization"] == TOKEN
 
 
 def test_a_plain_v1_peer_takes_part_where_it_is_listed(beside_a_plain_peer: tuple[Cluster, PlainV1Peer]) -> None:

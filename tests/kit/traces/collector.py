@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -43,6 +44,7 @@ class Collector:
     status: int = 200
     hangs: threading.Event | None = None
     paths: list[str] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)       # of each request, with names in lower case
     spans: list[Received] = field(default_factory=list)
 
     def of_trace(self, trace: str) -> list[Received]:
@@ -59,7 +61,8 @@ class Collector:
 
 
 @contextmanager
-def collector() -> Iterator[Collector]:
+def collector(context: ssl.SSLContext | None = None) -> Iterator[Collector]:
+    """A collector on loopback; `context`: what it shows to those who connect over TLS."""
     found = Collector()
 
     class Handler(BaseHTTPRequestHandler):
@@ -68,6 +71,7 @@ def collector() -> Iterator[Collector]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             found.paths.append(self.path)
+            found.headers.append({name.lower(): value for name, value in self.headers.items()})
             if found.hangs is not None:
                 found.hangs.wait(60)
             if found.status == 200:
@@ -81,9 +85,11 @@ def collector() -> Iterator[Collector]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
-    found.url = f"http://127.0.0.1:{server.server_address[1]}"
+    found.url = f"{'http' if context is None else 'https'}://127.0.0.1:{server.server_address[1]}"
     try:
         yield found
     finally:

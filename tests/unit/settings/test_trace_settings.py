@@ -36,7 +36,9 @@ def test_the_authority_and_the_share_are_read(tmp_path: Path) -> None:
     Authority(tmp_path)
     certificate = next(tmp_path.glob("*.pem"))
     found = read(tmp_path, f"endpoint: 'https://c.example.org', ca_file: {certificate.name}, share: 0.25")
-    assert (found.ca_file, found.share) == (str(certificate), 0.25)
+    assert (found.ca_file, found.share, found.headers_file) == (str(certificate), 0.25, None)
+    found = read(tmp_path, "endpoint: 'https://c.example.org', headers_file: collector.headers")
+    assert found.headers_file == tmp_path / "collector.headers"
 
 
 @pytest.mark.parametrize(("text", "problem"), [
@@ -47,6 +49,7 @@ def test_the_authority_and_the_share_are_read(tmp_path: Path) -> None:
     ("endpoint: 'http://127.0.0.1:4318', share: 0", "traces.share: 0 is not a share above 0 and up to 1"),
     ("endpoint: 'https://c.example.org', ca_file: none.pem", "traces.ca_file: "),
     ("ca_file: none.pem", "traces.ca_file: is set, but traces.endpoint is not"),
+    ("headers_file: x", "traces.headers_file: is set, but traces.endpoint is not"),
     ("endpont: ''", "traces.endpont: no such key; did you mean endpoint"),
 ])  # fmt: skip
 def test_a_wrong_value_is_refused_with_its_key(tmp_path: Path, text: str, problem: str) -> None:

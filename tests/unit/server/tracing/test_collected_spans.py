@@ -8,15 +8,18 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fate_flow.core.metrics.spans import NoSpans, Span, SpanId, SpanKind
 from fate_flow.core.model.errors import BadSettings
+from fate_flow.server.tracing.collector import _of_system
 from fate_flow.server.tracing.process_spans import ProcessSpans
 from fate_flow.settings.settings import Settings
 from fate_flow.settings.traces import TraceSettings
 from tests.kit.notifications.receivers import nobody_listens
+from tests.kit.tls import Authority
 from tests.kit.traces.collector import Collector, collector
 from tests.kit.waiting import eventually
 
@@ -33,8 +36,8 @@ def received() -> Iterator[Collector]:
         yield found
 
 
-def spans_to(url: str, share: float = 1.0) -> ProcessSpans:
-    traces = TraceSettings(f"{url}/v1/traces", share=share)
+def spans_to(url: str, share: float = 1.0, **more: Any) -> ProcessSpans:
+    traces = TraceSettings(f"{url}/v1/traces", share=share, **more)
     return ProcessSpans(Settings("9999", Path("/nowhere"), traces=traces))
 
 
@@ -114,6 +117,69 @@ def test_which_traces_are_sent_follows_from_their_ids_alone(received: Collector)
         spans.add(replace(A_SPAN, id=SpanId(trace, "02" * 8), links=(), parent=""))
     process.finish()
     assert [one.id.trace for one in received.spans] == [traces[0]] * 2
+
+
+def test_a_collector_is_checked_with_the_authorities_of_the_system_unless_others_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_system = Authority(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(of_system.file))
+    with collector(of_system.server_context()) as received:
+        for ca_file in ("", str(of_system.file)):
+            process = spans_to(received.url, ca_file=ca_file)
+            process.start("http").add(A_SPAN)
+            process.finish()
+    assert len(received.spans) == 2
+
+
+def test_without_a_file_of_the_system_its_folder_counts_and_without_both_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    assert _of_system() == str(tmp_path)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "none"))
+    assert not Path(_of_system()).exists()
+
+
+def test_each_request_has_the_headers_of_the_file(received: Collector, tmp_path: Path) -> None:
+    process = spans_to(received.url, headers_file=private(tmp_path, "Authorization: Bearer a b=\n\nx-scope:org-1\n"))
+    process.start("http").add(A_SPAN)
+    process.finish()
+    assert received.headers[0].items() >= {"authorization": "Bearer a b=", "x-scope": "org-1"}.items()
+
+
+@pytest.mark.parametrize(("text", "mode", "problem"), [
+    ("x-good: 1\nhidden\n", 0o600, "line 2 is not a header in ASCII, such as authorization: Bearer x"),
+    ("authorization: hidd\u00e9n", 0o600, "line 1 is not a header in ASCII, such as authorization: Bearer x"),
+    ("\n", 0o600, "has no header, such as authorization: Bearer x"),
+    ("x: hidden", 0o644, "is of mode 0644, so other users could use the secret: chmod 600"),
+])  # fmt: skip
+def test_wrong_headers_are_refused_at_the_start_and_not_shown(
+    tmp_path: Path, text: str, mode: int, problem: str
+) -> None:
+    file = private(tmp_path, text, mode)
+    with pytest.raises(BadSettings) as refused:
+        spans_to("http://127.0.0.1:4318", headers_file=file)
+    assert refused.value.message == f"traces.headers_file: {file}: {problem}"
+
+
+def test_a_process_that_starts_after_the_file_has_gone_runs_and_says_so(
+    received: Collector, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    process = spans_to(received.url, headers_file=(file := private(tmp_path, "x: 1")))
+    file.unlink()
+    process.start("http").add(A_SPAN)
+    process.finish()
+    assert len(received.spans) == 1
+    assert f"traces.headers_file: {file}: cannot be read" in caplog.text
+
+
+def private(folder: Path, text: str, mode: int = 0o600) -> Path:
+    file = folder / "collector.headers"
+    file.write_text(text, encoding="utf-8")
+    file.chmod(mode)
+    return file
 
 
 def test_what_is_missing_is_said_at_the_start_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
