@@ -85,7 +85,6 @@ def create_public_app(
     app.request_class = request_class(services.settings)
     app.teardown_request(drop_part)
     app.after_request(name_trace)
-    install_request_spans(app, services.context.spans)
     if services.context.keeps_record:
         _record_refusals(app, RefusalRecord(services.context))
     listed = _listed_parties(services.context)
@@ -94,6 +93,8 @@ def create_public_app(
     app.before_request(plain.check)
     lines = PartyLines(services.context.quotas, steady_now)
     _check_callers(app, services, message_key, listed, lines)
+    is_signed = services.settings.client_keys is not None
+    install_request_spans(app, services.context.spans, is_signed)        # who is refused by the checks gets none
     clients = (*_for_clients(services), monitoring.blueprint(services, spool))
     parties = (party.blueprint(services, lines), join.blueprint(services), record.blueprint(services))
     for blueprint in (*clients, *parties):

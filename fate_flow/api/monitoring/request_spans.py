@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 
 from flask import Flask, Response, g, request
 
-from fate_flow.api.http.caller import span_of_request, trace_of_request
+from fate_flow.api.http.caller import CALLER, span_of_request, trace_of_request
 from fate_flow.api.http.client_auth import OF_PAGES, is_for_clients
 from fate_flow.api.http.errors import REFUSED
 from fate_flow.core.metrics.command_spans import received_span
@@ -27,19 +27,21 @@ _READS = frozenset({"GET", "HEAD"})
 _SERVER_ERROR = 500
 
 
-def install_request_spans(app: Flask, spans: Spans) -> None:
-    """Make a span of each request of a client. Of the board's, of those alone that change something: its pages ask
-    again every few seconds. Probes have none."""
+def install_request_spans(app: Flask, spans: Spans, is_signed: bool) -> None:
+    """Make a span of each request of a client that the checks let through, which are installed before. Of the board's,
+    of those alone that change something: its pages ask again every few seconds. Probes have none. `is_signed`: whether
+    clients sign; then what anybody may ask for has none either, as a path that nobody has."""
     if spans.is_on:
-        of_requests = _RequestSpans(spans)
+        of_requests = _RequestSpans(spans, is_signed)
         app.before_request(of_requests.begin)
         app.after_request(of_requests.end)
         app.teardown_request(of_requests.leave)
 
 
 class _RequestSpans:
-    def __init__(self, spans: Spans) -> None:
+    def __init__(self, spans: Spans, is_signed: bool) -> None:
         self._spans = spans
+        self._is_signed = is_signed
 
     def begin(self) -> None:
         if not _is_shown():
@@ -50,7 +52,7 @@ class _RequestSpans:
 
     def end(self, answer: Response) -> Response:
         begun: int | None = g.get("span_begun")
-        if begun is None:
+        if begun is None or self._is_of_nobody():
             return answer
         method = request.method if request.method in _METHODS else "_OTHER"
         route = request.url_rule.rule if request.url_rule is not None else ""
@@ -66,6 +68,10 @@ class _RequestSpans:
             span_id_in(request.headers.get(TRACEPARENT)), (), SpanKind.SERVER, shown, error,
         ))  # fmt: skip
         return answer
+
+    def _is_of_nobody(self) -> bool:
+        """Return whether nobody has proved who asks. A blueprint checks the callers of pages, so after `begin`."""
+        return (self._is_signed or request.path.startswith(OF_PAGES)) and CALLER not in request.environ
 
     def leave(self, _: BaseException | None) -> None:
         left: ExitStack | None = g.pop("spans_left", None)

@@ -5,12 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from flask import Blueprint, request
 
+from fate_flow.api.app import create_public_app
+from fate_flow.api.http.caller import note_caller
+from fate_flow.api.http.errors import Api
 from fate_flow.core.metrics.spans import SpanId, SpanKind, span_of_job
-from fate_flow.core.model.errors import StorageFailed
+from fate_flow.core.model.errors import PermissionDenied, StorageFailed
 from fate_flow.core.text.trace import span_id_in, trace_id_in, traceparent
 from fate_flow.services.context.tracing import _AROUND
-from tests.kit.api.client_world import GUEST, HOST, World, make_world
+from fate_flow.settings.client_keys import ClientKeys
+from fate_flow.web.envelope import PageEnvelope
+from fate_flow.web.pages import Pages
+from tests.kit.api.client_world import GUEST, HOST, OWN_KEY, World, make_world
+from tests.kit.api.signed_requests import asked
 from tests.kit.traces.kept import KeptSpans
 
 TRACE, SPAN = "4b" * 16, "0a" * 8
@@ -68,6 +76,37 @@ def test_a_refusal_and_a_path_that_nobody_has_get_one_too_in_closed_names(world:
     assert [(one.name, one.attributes.get("fate_flow.retcode") is not None) for one in spans.found] == [
         ("POST /v1/job/stop", True), ("_OTHER", False)
     ]  # fmt: skip
+
+
+def test_who_is_refused_as_a_caller_gets_none(tmp_path: Path, spans: KeptSpans) -> None:
+    """Else anybody who reaches the port could push spans of others out of the queue, or write into their traces."""
+    keys = ClientKeys("our-clients", "secret-of-all")
+    world = make_world(tmp_path, client_keys=keys, spans=spans)
+    pages = Api(PageEnvelope(Pages("9999", "http://127.0.0.1:9380")), (pages_that_check(),), "/board")
+    app = create_public_app(world.services, message_key=lambda: OWN_KEY, pages=(pages,))
+    assert world.ask("job/query", headers=GIVEN)["retcode"] == 109
+    assert world.ask("no/such/path", headers=GIVEN)["retcode"] == 100
+    assert [app.test_client().post("/board/do", data={"who": who}).status_code for who in ("", "anna")] == [403, 200]
+    assert [one.name for one in spans.found] == ["POST /board/do"], "that of anna"
+    assert asked(world, keys, "/v1/job/query").status_code == 200
+    assert [one.name for one in spans.found[1:]] == ["POST /v1/job/query"]
+
+
+def pages_that_check() -> Blueprint:
+    """As those of the board, which check their callers by sessions."""
+    routes = Blueprint("pages", __name__, url_prefix="/board")
+
+    @routes.before_request
+    def check() -> None:
+        if not request.form["who"]:
+            raise PermissionDenied("nobody is signed in")
+        note_caller(request.form["who"])
+
+    @routes.post("/do")
+    def do() -> str:
+        return "done"
+
+    return routes
 
 
 def test_probes_and_pages_that_only_read_have_none(world: World, spans: KeptSpans) -> None:
