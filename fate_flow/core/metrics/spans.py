@@ -107,7 +107,8 @@ def span_of(*names: str) -> str:
 
 
 def span_of_job(job_id: str, own_party_id: str) -> str:
-    """Return the id of the span in which a party got the job: the parent of what it does for the job later."""
+    """Return the id of the span in which a party got its first seat in the job: the parent of what it does for the job
+    later, at whichever of its seats."""
     return span_of("job", job_id, own_party_id)
 
 

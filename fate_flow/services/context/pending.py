@@ -49,6 +49,7 @@ class Pending:
     observed: tuple[tuple[Measure, float], ...] = ()          # values for histograms
     steps: tuple[Step, ...] = ()                              # for spans, besides the moves
     begins: tuple[tuple[int, int], ...] = ()     # of each command of a request: the moves and the steps before it
+    bound: frozenset[str] = frozenset()                       # jobs that were not here before: bound by this unit
     bindings: Mapping[str, JobBinding] = field(default_factory=dict)  # by job id: the bindings in this transaction
 
     @property
@@ -126,6 +127,10 @@ class Pending:
 
     def with_binding(self, binding: JobBinding) -> Pending:
         return changed(self, bindings={**self.bindings, binding.job_id: binding})
+
+    def with_bound(self, binding: JobBinding) -> Pending:
+        """Add the binding of a job that had none."""
+        return changed(self.with_binding(binding), bound=self.bound | {binding.job_id})
 
     def without_binding(self, job_id: str) -> Pending:
         return changed(self, bindings={one: found for one, found in self.bindings.items() if one != job_id})

@@ -89,7 +89,8 @@ def add_spans(
 
     for place, entry in enumerate(pending.moved):
         if _is_shown(entry, own_party_id):
-            is_first = entry.level is HistoryLevel.JOB and not entry.old
+            is_new = entry.level is HistoryLevel.JOB and not entry.old
+            is_first = is_new and entry.job_id in pending.bound        # a party may have several seats
             own = span_of_job(entry.job_id, own_party_id) if is_first else ""
             shown = _attributes(entry.job_id, entry.party, entry.task, entry.version, entry.reason)
             cause = _cause([moves for moves, _ in pending.begins], place)

@@ -224,7 +224,7 @@ class UnitOfWork:
         """Bind a job id; False if another process has bound it meanwhile."""
         if not self.tx.bind(binding):
             return False
-        self.pending = self.pending.with_binding(binding)
+        self.pending = self.pending.with_bound(binding)
         return True
 
     def rebind(self, old: JobBinding, digest: str, revision: int) -> bool:

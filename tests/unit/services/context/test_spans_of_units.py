@@ -14,11 +14,13 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.tracing import within
 from fate_flow.services.scheduling.events import QueueChanged
+from tests.kit.job_documents import job
 from tests.kit.services.hand_scheduler import RULES, chosen, running, submit
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.hand_use_cases import Harness
 from tests.kit.services.party_commands import RUN, START_A, a_host, create
 from tests.kit.services.sights import made
+from tests.kit.services.two_seats import ARBITER, ROLES
 from tests.kit.traces.kept import KeptSpans
 from tests.kit.values import HOST, JOB_ID
 
@@ -50,6 +52,17 @@ def test_the_seat_of_a_job_is_the_child_of_the_command_that_made_it_and_the_pare
     assert {one.id.trace for one in spans.found} == {TRACE}
     assert len({one.id.span for one in spans.found}) == len(spans.found)
     assert {"job waiting", "job running", "worker started"} <= {one.name for one in later}
+
+
+def test_of_two_seats_of_a_party_which_come_one_by_one_the_first_has_the_known_id() -> None:
+    host = HandServer("10000")
+    spans = traced(host)
+    for seat in (HOST, ARBITER):
+        assert host.handle(replace(create(seat, job(ROLES, {"a": []})), trace=TRACE)).is_ok
+    first, second = (one for one in spans.found if one.name == "job ready")
+    assert [one.attributes["fate_flow.party.role"] for one in (first, second)] == ["host", "arbiter"]
+    assert (first.id.span, second.parent) == (span_of_job(JOB_ID, "10000"), first.id.span)
+    assert len({one.id.span for one in spans.found}) == len(spans.found)
 
 
 def test_a_worker_has_the_span_that_its_environment_names_and_its_end_leads_back_there() -> None:
