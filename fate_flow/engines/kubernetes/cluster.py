@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from fate_flow.core.model.resources import Need
-from fate_flow.engines.kubernetes.gangs import AUTO, GangApi, Gangs, GangScheduler
+from fate_flow.engines.kubernetes.gangs import AUTO, NONE, GangApi, Gangs, GangScheduler
 from fate_flow.engines.kubernetes.kueue import RESERVED, Admission, KueueApi, Manifest, Workloads, unread
 from fate_flow.engines.kubernetes.manifests import (
     FOLDER,
@@ -58,8 +58,8 @@ class Api(KueueApi, GangApi, Protocol):
 class KubernetesCluster:
     """The Jobs of one home. `reach`: how the agent of a worker reaches the server; None: on a volume with the home;
     `partners`: by party, what the pods of its jobs have; those of other parties have `pods`. `admission`: the
-    AdmissionCheck of this server; None: Kueue alone decides when a Job begins. `gang_scheduler`: the choice of `Gangs`;
-    `now`: their clock.
+    AdmissionCheck of this server; None: Kueue alone decides when a Job begins. `gang_scheduler`: the choice of `Gangs`,
+    where `auto` is `none` if the pods name a scheduler; `now`: their clock.
     """
 
     title = "Kubernetes"
@@ -76,7 +76,9 @@ class KubernetesCluster:
         self._reach = reach
         self._admission = admission
         labels = {MANAGED: "fate-flow", HOME_LABEL: home_id}
-        self._gangs = Gangs(api, pods.namespace, labels, f"{HOME_LABEL}={home_id}", gang_scheduler, now)
+        # Nobody knows whether a scheduler that somebody has named looks at the PodGroups that the cluster offers.
+        choice = NONE if pods.scheduler and gang_scheduler == AUTO else gang_scheduler
+        self._gangs = Gangs(api, pods.namespace, labels, f"{HOME_LABEL}={home_id}", choice, now)
         self._reserved: dict[str, Manifest] = {}              # Workloads by the name of their Job, of the last listing
         self._causes: dict[str, tuple[str, str]] = {}         # by folder, of ends that Kubernetes has caused
 

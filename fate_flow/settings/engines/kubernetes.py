@@ -16,7 +16,8 @@ from fate_flow.settings.engines.partners import read_partners
 from fate_flow.settings.reading.section import Section
 
 KUBERNETES = "kubernetes"
-GANG_SCHEDULERS = ("auto", "none", "volcano", "coscheduling")
+_VOLCANO = "volcano"
+GANG_SCHEDULERS = ("auto", "none", _VOLCANO, "coscheduling")
 _PULLS = ("IfNotPresent", "Always", "Never")
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 
@@ -50,7 +51,7 @@ class KubernetesSettings(EngineSettings):
     partners: Mapping[str, PodShare] = field(default_factory=dict)        # by party id
     kueue_check: str = ""                    # the AdmissionCheck that this server answers; empty: none
     scheduler: str = ""                      # of pods, by name; empty: that of the cluster, or the one for gangs
-    gang_scheduler: str = GANG_SCHEDULERS[0]
+    gang_scheduler: str = GANG_SCHEDULERS[0]             # with `scheduler`, auto is as none
     run_as_user: int | None = None
     volume_claim: str = ""                   # of a volume with the home; empty: workers are staged
     keep_seconds: int = 3600                 # of a Job that has ended
@@ -65,7 +66,7 @@ def read_kubernetes(section: Section) -> KubernetesSettings:
     if not image:
         raise BadSettings(f"{section.name('image')}: is missing: the image of workers, with this release of fate_flow")
     user, own = section.whole("run_as_user", -1, -1), _share(section, PodShare())
-    return KubernetesSettings(
+    found = KubernetesSettings(
         section=section.path,
         size=replace(read_size(section), gpus=section.whole("gpus", 0)),
         config=section.values,
@@ -91,6 +92,29 @@ def read_kubernetes(section: Section) -> KubernetesSettings:
         poll_seconds=section.number("poll_seconds", 5.0, 0.1),
         settle_seconds=section.number("settle_seconds", 30.0),
     )
+    _refuse_unused(section, found)
+    return found
+
+
+def _refuse_unused(section: Section, found: KubernetesSettings) -> None:
+    """Refuse keys that would have no effect beside the others. Raises BadSettings."""
+    if found.scheduler and found.gang_scheduler == _VOLCANO:
+        raise BadSettings(
+            f"{section.name('scheduler')}: {found.scheduler!r} would place the pods instead of Volcano, which "
+            f"{section.name('gang_scheduler')} names: set one of both"
+        )
+    if found.gang_scheduler == _VOLCANO or (found.gang_scheduler == GANG_SCHEDULERS[0] and not found.scheduler):
+        return
+    partners = section.section("partners")
+    shares = [(section, found.own), *((partners.section(key), share) for key, share in found.partners.items())]
+    for one, share in shares:
+        if share.volcano_queue:
+            others = f"{section.name('gang_scheduler')} {found.gang_scheduler!r}"
+            others += f" and {section.name('scheduler')} {found.scheduler!r}" if found.scheduler else ""
+            raise BadSettings(
+                f"{one.name('volcano_queue')}: {share.volcano_queue!r} has no effect, since Volcano places no pods "
+                f"with {others}: leave it out, or set {section.name('gang_scheduler')} to volcano, without a scheduler"
+            )
 
 
 def _share(section: Section, base: PodShare) -> PodShare:

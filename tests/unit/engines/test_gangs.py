@@ -245,10 +245,24 @@ def test_a_worker_without_a_gang_has_no_group_and_volcano_places_it_in_its_queue
 
 def test_the_configured_scheduler_is_that_of_all_pods() -> None:
     api = FakeApi((COSCHEDULING,))
-    cluster = a_cluster(api, scheduler="second")
+    cluster = a_cluster(api, "coscheduling", scheduler="second")
     placed(api, cluster, 1)
+    assert NAME in api.groups
     assert cluster.submit(placement(1, None)).taken is Taken.ACCEPTED
     assert {one["spec"]["template"]["spec"]["schedulerName"] for one in api.jobs.values()} == {"second"}
+
+
+@pytest.mark.parametrize("offers", SCHEDULERS)
+def test_auto_makes_no_group_that_the_configured_scheduler_may_not_look_at(offers: GangScheduler) -> None:
+    api = FakeApi((offers,))
+    cluster = a_cluster(api, scheduler="other")
+    placed(api, cluster)
+    assert len(cluster.listing()) == GANG.size
+    assert (api.groups, set(api.asked)) == ({}, {"create job"})
+    template = api.jobs["fate-flow-h-0"]["spec"]["template"]
+    assert template["spec"]["schedulerName"] == "other"
+    assert VOLCANO.annotation not in template["metadata"]["annotations"]
+    assert COSCHEDULING.label not in template["metadata"]["labels"]
 
 
 @pytest.mark.parametrize(("status", "taken"), [

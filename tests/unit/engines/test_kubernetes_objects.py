@@ -248,6 +248,16 @@ def test_the_pods_of_a_partner_are_on_its_nodes(partner: str, pool: str) -> None
 
 @pytest.mark.parametrize(("text", "why"), [
     ("{}", "engines.kubernetes.image: is missing: the image of workers"),
+    ("{image: i, volcano_queue: fl, gang_scheduler: none}",
+     "engines.kubernetes.volcano_queue: 'fl' has no effect, since Volcano places no pods with "
+     "engines.kubernetes.gang_scheduler 'none': leave it out"),
+    ("{image: i, partners: {'10000': {volcano_queue: fl}}, gang_scheduler: coscheduling}",
+     "engines.kubernetes.partners.10000.volcano_queue: 'fl' has no effect"),
+    ("{image: i, volcano_queue: fl, scheduler: second}",
+     "engines.kubernetes.gang_scheduler 'auto' and engines.kubernetes.scheduler 'second': leave it out"),
+    ("{image: i, scheduler: second, gang_scheduler: volcano}",
+     "engines.kubernetes.scheduler: 'second' would place the pods instead of Volcano, which "
+     "engines.kubernetes.gang_scheduler names: set one of both"),
     ("{image: i, pull_policy: Sometimes}", "pull_policy: 'Sometimes' is not one of IfNotPresent, Always, Never"),
     ("{image: i, namespace: My_Space}", "namespace: 'My_Space' is not a name of Kubernetes"),
     ("{image: i, pull_secrets: registry}", "pull_secrets: 'registry' is not a list of names"),
