@@ -261,6 +261,8 @@ class RecordCases(Cases):
         assert each.sealed_entries(OWN_LOG, 2, 0, 10) == (replace(second, epoch=2, index=0),)
         assert len(each.sealed_entries(OWN_LOG, 1, 0, 10)) == 1
         assert (each.record_epochs(OWN_LOG), each.record_epochs(WITH_HOST)) == ((1, 2), ())
+        for epoch in (1, 2, 3):
+            assert each.epoch_size(OWN_LOG, epoch) == len(each.sealed_entries(OWN_LOG, epoch, 0, 100))
 
     def test_a_checkpoint_is_replaced_by_one_with_more_signatures(self, each: Each) -> None:
         small = StoredCheckpoint(1, 2, "note \u2014\n", 5, Edge(2, (b"2" * 32,)))

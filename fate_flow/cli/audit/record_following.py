@@ -24,11 +24,22 @@ def print_followed(look: Look, form: str, pause: Callable[[float], object]) -> N
     page = look(None)
     tell("following the record; Ctrl-C ends")
     while True:
-        page = look(page.position)
+        before = page.position
+        page = look(before)
+        for log, end in page.beyond.items():
+            tell(_loss(log, before.get(log, end), end))
         for one in page.entries:
             click.echo(_line(one, form))
         if not page.has_more:
             pause(LOOK_SECONDS)
+
+
+def _loss(log: str, place: tuple[int, int], end: tuple[int, int]) -> str:
+    return one_line(
+        f"log {log} has lost entries, as after a restored backup: it was read up to {place[1]} of epoch {place[0]}, "
+        f"and ends at {end[1]} of epoch {end[0]}. It is followed from there on; new entries before that end are not "
+        "printed: audit search shows them"
+    )
 
 
 def _line(one: ShownEntry, form: str) -> str:

@@ -6,7 +6,7 @@ The server makes them from rows; in an answer to a client they are JSON, from wh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.core.record.entry import BadEntry, other_party, read_entry
@@ -58,24 +58,27 @@ its beginning."""
 @dataclass(frozen=True)
 class Followed:
     """Entries that were sealed after a position, those of each log in its order. `position`: where to go on;
-    `has_more`: at once, since there are more entries than these."""
+    `has_more`: at once, since there are more entries than these. `beyond`: the logs that end before the position, with
+    where they end: they have lost entries, and are followed from there on."""
 
     entries: tuple[ShownEntry, ...]
     position: Position
     has_more: bool = False
+    beyond: Position = field(default_factory=dict)
 
     def as_document(self) -> dict[str, Any]:
         """Return its form in JSON."""
-        position = {log: list(place) for log, place in self.position.items()}
         return {
-            "entries": [one.as_document() for one in self.entries], "position": position, "has_more": self.has_more,
+            "entries": [one.as_document() for one in self.entries], "position": _as_document(self.position),
+            "has_more": self.has_more, "beyond": _as_document(self.beyond),
         }  # fmt: skip
 
 
 def read_followed(document: Mapping[str, Any]) -> Followed:
     """Return the page in an answer of a server. Raises KeyError, TypeError or ValueError for another document."""
     entries = tuple(read_shown(one) for one in document["entries"])
-    return Followed(entries, read_position(document["position"]), document["has_more"] is True)
+    beyond = read_position(document.get("beyond", {}))      # older servers do not say it
+    return Followed(entries, read_position(document["position"]), document["has_more"] is True, beyond)
 
 
 def read_position(document: object) -> Position:
@@ -83,6 +86,10 @@ def read_position(document: object) -> Position:
     if not isinstance(document, Mapping):
         raise ValueError("is not an object with logs as keys")
     return {str(log): _place(str(log), place) for log, place in document.items()}
+
+
+def _as_document(position: Position) -> dict[str, list[int]]:
+    return {log: list(place) for log, place in position.items()}
 
 
 def _place(log: str, place: object) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from fate_flow.core.record.entry import Kind, log_with, read_entry
 from fate_flow.core.record.log import StoredEntry
+from fate_flow.services.record.reading import size_of_epoch
 from fate_flow.store.contract.transaction import Transaction
 
 _PAGE, _ALL = 1_000, 1 << 40
@@ -47,19 +48,12 @@ def _backwards(tx: Transaction, log: str, most: int) -> Iterator[StoredEntry]:
     """Yield the entries of all epochs of a log, the newest first; `most`: of those that are sealed."""
     yield from reversed([one for one in tx.unsealed_entries(_ALL) if one.log == log])
     for epoch in reversed(tx.record_epochs(log)):
-        end = _size_of(tx, log, epoch)
+        end = size_of_epoch(tx, log, epoch)
         while end > 0 and most > 0:
             first = max(0, end - min(_PAGE, most))
             page = tx.sealed_entries(log, epoch, first, end - first)
             yield from reversed(page)
             end, most = first, most - len(page)
-
-
-def _size_of(tx: Transaction, log: str, epoch: int) -> int:
-    head = tx.record_head(log)
-    if head.epoch == epoch:
-        return head.size
-    return max((one.end for one in tx.batches(log, epoch, 0, _ALL)), default=0)
 
 
 def _read(entry: StoredEntry) -> Mapping[str, Any]:

@@ -24,6 +24,7 @@ from fate_flow.core.wire.v1.witnessing import Held
 from fate_flow.services.record.acknowledged import not_received
 from fate_flow.services.record.asking import HeldNow, held_epochs
 from fate_flow.services.record.checkpoints import origin_of, sealed_hashes
+from fate_flow.services.record.reading import size_of
 from fate_flow.services.record.verifying import Keys, LogReport, State, verify_log
 from fate_flow.store.contract.transaction import Transaction
 
@@ -35,7 +36,7 @@ _PAGE = 1_000
 
 def verify_for_request(tx: Transaction, keys: Keys | None, now: HeldNow | None = None) -> list[LogReport]:
     """Verify all logs, unless that takes too long for a request. Raise TooLarge."""
-    size = sum(one.size for one in tx.record_heads())
+    size = sum(size_of(tx, one.log) for one in tx.record_heads())
     if size > MOST_VERIFIED:
         raise TooLarge(
             f"the record has {size} entries, and a request verifies at most {MOST_VERIFIED}: "

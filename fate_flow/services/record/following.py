@@ -23,8 +23,25 @@ def newest_position(tx: Transaction) -> Position:
 
 def followed(tx: Transaction, position: Position, most: int = PAGE) -> Followed:
     """Return the entries that were sealed after this position, at most so many of all logs together."""
-    entries, after = sealed_since(tx, position, most)
-    return Followed(tuple(shown(tx, entries)), after, len(entries) == most)
+    beyond = beyond_ends(tx, position)
+    entries, after = sealed_since(tx, {**position, **beyond}, most)
+    return Followed(tuple(shown(tx, entries)), after, len(entries) == most, beyond)
+
+
+def beyond_ends(tx: Transaction, position: Position) -> Position:
+    """Return the logs that end before the position of a reader, with where they end, such as those of a database that
+    was restored from a backup."""
+    heads = {head.log: head for head in tx.record_heads()}
+    ends = {log: _end_before(tx, heads.get(log, Head(log)), place) for log, place in position.items()}
+    return {log: end for log, end in ends.items() if end < position[log]}
+
+
+def _end_before(tx: Transaction, head: Head, place: tuple[int, int]) -> tuple[int, int]:
+    """Return this place, or where its epoch ends, or the log, if that is before."""
+    epoch, index = place
+    if epoch < head.epoch:
+        return epoch, min(index, tx.epoch_size(head.log, epoch)) if index else 0
+    return min(place, (head.epoch, head.size))
 
 
 def sealed_since(tx: Transaction, position: Position, most: int) -> tuple[tuple[StoredEntry, ...], Position]:

@@ -14,7 +14,7 @@ from fate_flow.core.record.note import Note, read_note
 from fate_flow.core.record.proof import EntryProof
 from fate_flow.core.record.tree import Subtree, hash_by, inclusion_proof
 from fate_flow.services.record.checkpoints import sealed_hashes
-from fate_flow.services.record.reading import sealed_in
+from fate_flow.services.record.reading import sealed_in, size_of
 from fate_flow.store.contract.transaction import Transaction
 
 MOST_PROVED = 10_000
@@ -89,7 +89,7 @@ def for_request(tx: Transaction, job_id: str, party_id: str, is_closed: bool) ->
     JobNotFound."""
     entries = tx.record_of_job(job_id) if job_id else ()
     logs = {one.log for one in entries} if job_id else {log_with(party_id)}
-    hashed = sum(_size(tx, log) for log in logs)
+    hashed = sum(size_of(tx, log) for log in logs)
     count = len(entries) if job_id else hashed
     if count > MOST_PROVED or hashed > MOST_HASHED:
         raise TooLarge(
@@ -104,9 +104,3 @@ def _file(tx: Transaction, entries: Sequence[StoredEntry], about: str, is_closed
         raise JobNotFound(f"nothing is recorded about {about}: is record.switch true, and the id right?")
     proved = [replace(one, salt="", text="") if is_closed else one for one in prove(tx, entries)]
     return ProofFile(bundle_text(proved), *without_proof(tx, entries))
-
-
-def _size(tx: Transaction, log: str) -> int:
-    """Return how many entries a log has, all its epochs; the hashes of all these are read to prove one."""
-    ends = [tx.newest_checkpoint(log, epoch) for epoch in tx.record_epochs(log)]
-    return max(tx.record_head(log).size, sum(one.size for one in ends if one))

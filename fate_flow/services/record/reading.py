@@ -57,6 +57,17 @@ def entries_of_job(tx: Transaction, job_id: str) -> tuple[ShownEntry, ...]:
     return tuple(shown(tx, tx.record_of_job(job_id)))
 
 
+def size_of(tx: Transaction, log: str) -> int:
+    """Return how many sealed entries a log has in all its epochs."""
+    return sum(size_of_epoch(tx, log, epoch) for epoch in {*tx.record_epochs(log), tx.record_head(log).epoch})
+
+
+def size_of_epoch(tx: Transaction, log: str, epoch: int) -> int:
+    """Return how many sealed entries an epoch of a log has, whether they are signed or not."""
+    head = tx.record_head(log)
+    return head.size if head.epoch == epoch else tx.epoch_size(log, epoch)
+
+
 def sealed_in(tx: Transaction, log: str, epoch: int) -> Iterator[StoredEntry]:
     """Yield the sealed entries of an epoch of a log, in the order of their indexes."""
     first = 0

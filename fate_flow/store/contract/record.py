@@ -44,6 +44,9 @@ class Record(Protocol):
     def record_epochs(self, log: str) -> tuple[int, ...]:
         """Return the epochs of a log that have sealed entries, the oldest first. Numbers may be left out."""
 
+    def epoch_size(self, log: str, epoch: int) -> int:
+        """Return how many sealed entries an epoch of a log has."""
+
     def sealed_entries(self, log: str, epoch: int, first: int, most: int) -> tuple[StoredEntry, ...]:
         """Return the entries of a log from this index on, in the order of their indexes."""
 

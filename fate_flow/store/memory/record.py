@@ -58,6 +58,9 @@ class Record(MemoryUnitOfWork):
     def record_epochs(self, log: str) -> tuple[int, ...]:
         return tuple(sorted({one.epoch for one in self._rows.record_batches.rows.values() if one.log == log}))
 
+    def epoch_size(self, log: str, epoch: int) -> int:
+        return max((one.end for one in self.batches(log, epoch, 0, 1 << 62)), default=0)
+
     def sealed_entries(self, log: str, epoch: int, first: int, most: int) -> tuple[StoredEntry, ...]:
         found = [one for one in self._rows.record.of(BY_LOG, (log, epoch)) if one.index >= first]
         return tuple(sorted(found, key=lambda one: one.index)[:most])

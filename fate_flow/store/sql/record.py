@@ -207,6 +207,10 @@ class Record(Segments):
     def record_epochs(self, log: str) -> tuple[int, ...]:
         return tuple(row[0] for row in _EPOCHS.rows(self._database, log))
 
+    def epoch_size(self, log: str, epoch: int) -> int:
+        last = _BATCH_WITH.row(self._database, log, epoch, 1 << 62)
+        return max((one.end for one in self.batches(log, epoch, last[0] or 0 if last else 0, 1)), default=0)
+
     def sealed_entries(self, log: str, epoch: int, first: int, most: int) -> tuple[StoredEntry, ...]:
         found = self._in_files(log, epoch, first, most)
         return (*found, *self._rows_of(log, epoch, first, most - len(found)))

@@ -20,6 +20,7 @@ from fate_flow.core.model.job import UNREACHABLE, Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.core.record.bundle import read_bundle
 from fate_flow.services.record.checkpoints import sign_heads
+from fate_flow.services.record.following import newest_position
 from tests.kit.api.client_world import START, World
 from tests.kit.api.recorded_world import JOB, record_job, recorded_world, their_file
 from tests.kit.services.records import SIGNER, salts
@@ -218,6 +219,17 @@ def test_following_goes_on_over_a_restart_of_the_server(world: World, monkeypatc
 
     out, err = followed(world, "--as", "lines", between=stop_or_start, looks=4)
     assert (len(out.splitlines()), err.count("no server; asking again")) == (28, 2)
+
+
+def test_following_says_that_a_log_has_lost_entries_and_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database was restored from a backup after the first look."""
+    monkeypatch.setattr(
+        "fate_flow.api.v1.party.audit.newest_position", lambda tx: {**newest_position(tx), "own": (1, 50)}
+    )
+    out, err = followed(world, "--as", "lines", between=lambda _: record_job(world), looks=2)
+    assert err.count("log own has lost entries") == 1
+    assert "read up to 50 of epoch 1, and ends at 5 of epoch 1" in err
+    assert [one["index"] for one in map(json.loads, out.splitlines()) if one["log"] == "own"] == list(range(5, 15))
 
 
 def test_a_long_record_is_followed_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,6 +131,11 @@ class _AuditRoutes:
         data=an_object({
             **_OWN, "entries": _ENTRIES, "position": _POSITION,
             "has_more": described(YES_NO, "Whether there are more entries already."),
+            "beyond": {
+                **_POSITION,
+                "description": "The logs that end before the position, as after a restored backup, and where they end: "
+                "they are followed from there on.",
+            },
         }),
     )  # fmt: skip
     def follow(self) -> Response:
