@@ -4,8 +4,13 @@ Messages get lost, and servers die between a transaction and an answer. So a mes
 nothing by itself. Somebody is accused only where its own signature contradicts it: it has acknowledged a message that
 its log does not have, has signed another content for one number, or has signed two roots for one size.
 
-No clock decides. Who acknowledges a message has recorded it before, and before all that is sent to it afterwards. So a
+No clock accuses. Who acknowledges a message has recorded it before, and before all that is sent to it afterwards. So a
 log that has a later message, and not the acknowledged one, is not just an older state of the log.
+
+A log that has begun anew may have lost what was sent before, and what its first entry names as lost. What was sent
+after an answer of the new epoch is in it. An answer counts as one of the new epoch if that epoch alone has its message,
+with a time after its beginning: what was recorded before, and had no place in the log yet, gets one in the new epoch.
+Here a clock is asked, the one of who may be accused, and only to excuse it.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ Place = tuple[int, int]
 """Where an entry is in the log of a party about the other one: its epoch, and its index there."""
 
 
-_NOWHERE = (0, -1)
+_NOWHERE, _FOR_EVER = (0, -1), (1 << 62, 0)
 
 
 class Outcome(StrEnum):
@@ -60,7 +65,6 @@ class Side:
 
     party_id: str
     entries: Mapping[Place, Mapping[str, Any]]
-    lost: bool = False               # it has said, by an epoch, that a part of its log is lost
 
 
 @dataclass
@@ -71,6 +75,11 @@ class _Message:
     sent: dict[Place, str] = field(default_factory=dict)                    # place: the request's commitment
     answered: dict[Place, tuple[str, bool]] = field(default_factory=dict)   # place: answer, is it acknowledged
     received: dict[Place, tuple[str, str]] = field(default_factory=dict)    # place: request, answer
+
+    @property
+    def acknowledged(self) -> list[Place]:
+        """Return where the sender's log says that the receiver has recorded it."""
+        return [place for place, (_, is_acknowledged) in self.answered.items() if is_acknowledged]
 
 
 def compare(ours: Side, theirs: Side) -> tuple[Finding, ...]:
@@ -86,7 +95,34 @@ def compare(ours: Side, theirs: Side) -> tuple[Finding, ...]:
                       default=_NOWHERE)
         for party_id in (ours.party_id, theirs.party_id)
     }  # fmt: skip
-    return tuple(_finding(number, one, ours, theirs, newest[one.sender]) for number, one in found.items())
+    lost = {sender.party_id: _lost_until(receiver, [(number, one) for number, one in found.items()
+                                                    if one.sender == sender.party_id])
+            for sender, receiver in ((ours, theirs), (theirs, ours))}  # fmt: skip
+    return tuple(
+        _finding(number, one, ours, theirs, newest[one.sender], lost[one.sender]) for number, one in found.items()
+    )
+
+
+def _lost_until(receiver: Side, messages: Iterable[tuple[str, _Message]]) -> Place:
+    """Return up to which place of the sender's log the receiver may have lost what it was sent, as its newest epoch
+    says; `_NOWHERE`: it has not begun anew."""
+    epoch = max((one for one, _ in receiver.entries), default=0)
+    first = receiver.entries.get((epoch, 0), {})
+    if first.get("kind") != Kind.EPOCH:
+        has_begun_anew = any(one.get("kind") == Kind.EPOCH for one in receiver.entries.values())
+        return _FOR_EVER if has_begun_anew else _NOWHERE
+    named, until = first.get("lost"), [_FOR_EVER]
+    is_lost = {one for one in named if isinstance(one, str)} if isinstance(named, list) else set()
+    lost = [_NOWHERE]
+    for number, one in messages:
+        acknowledged = one.acknowledged
+        if number in is_lost:
+            lost += [*one.sent, *acknowledged]
+        elif acknowledged and one.received and all(
+            place[0] == epoch and receiver.entries[place]["at"] > first["at"] for place in one.received
+        ):
+            until.append(min(acknowledged))
+    return max(min(until), *lost)
 
 
 def _take(found: dict[str, _Message], own: str, other: str, place: Place, entry: Mapping[str, Any]) -> None:
@@ -105,17 +141,20 @@ def _take(found: dict[str, _Message], own: str, other: str, place: Place, entry:
         one.received[place] = (str(entry.get("request")), str(entry.get("answer")))
 
 
-def _finding(number: str, one: _Message, ours: Side, theirs: Side, newest: Place) -> Finding:
-    """`newest`: the place at which its sender has the newest of its messages that the other side has, too."""
+def _finding(number: str, one: _Message, ours: Side, theirs: Side, newest: Place, lost: Place) -> Finding:
+    """`newest`: the place at which its sender has the newest of its messages that the other side has, too; `lost`: up
+    to which the other side may have lost them."""
     is_ours = one.sender == ours.party_id
     sender, receiver = (ours, theirs) if is_ours else (theirs, ours)
     at_sender, at_receiver = (*one.sent, *one.answered), tuple(one.received)
     places = (at_sender, at_receiver) if is_ours else (at_receiver, at_sender)
-    outcome, accused, why = _outcome(one, sender, receiver, newest)
+    outcome, accused, why = _outcome(one, sender, receiver, newest, lost)
     return Finding(outcome, number, accused, why, *places)
 
 
-def _outcome(one: _Message, sender: Side, receiver: Side, newest: Place) -> tuple[Outcome, tuple[str, ...], str]:
+def _outcome(
+    one: _Message, sender: Side, receiver: Side, newest: Place, lost: Place
+) -> tuple[Outcome, tuple[str, ...], str]:  # fmt: skip
     both = (sender.party_id, receiver.party_id)
     requests = {*one.sent.values(), *(request for request, _ in one.received.values())}
     if len(requests) > 1:
@@ -123,16 +162,17 @@ def _outcome(one: _Message, sender: Side, receiver: Side, newest: Place) -> tupl
     if one.sent and one.received:
         given = {answer for _, answer in one.received.values()}
         if any(acknowledged and answer not in given for answer, acknowledged in one.answered.values()):
+            if min(one.sent) <= lost:
+                return Outcome.IN_DOUBT, (), f"party {receiver.party_id} may have lost the entry with the other answer"
             return Outcome.ALTERED, both, "the answer has two contents"
         return Outcome.AGREED, (), ""
     if not one.sent:
         return Outcome.IN_DOUBT, (), f"only party {receiver.party_id} says that it was sent"
-    acknowledged = [place for place, (_, is_acknowledged) in one.answered.items() if is_acknowledged]
-    if not acknowledged:
+    if not one.acknowledged:
         return Outcome.IN_DOUBT, (), f"party {receiver.party_id} has not acknowledged it"
-    if receiver.lost:
+    if min(one.sent) <= lost:
         return Outcome.IN_DOUBT, (), f"party {receiver.party_id} has said that it has lost a part of its log"
-    if min(acknowledged) >= newest:
+    if min(one.acknowledged) >= newest:
         return Outcome.IN_DOUBT, (), f"the log of party {receiver.party_id} may be from before"
     why = f"party {receiver.party_id} has acknowledged it, and has what was sent to it afterwards"
     return Outcome.MISSING, (receiver.party_id,), why

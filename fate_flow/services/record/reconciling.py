@@ -2,7 +2,8 @@
 
 A log that has begun anew has several epochs, each with a head of its own. The newest head of each is kept. If a later
 file has another past for that size, the other party has signed two pasts, and both signatures are here. So it has if a
-later epoch says of an earlier one, under its signature, what that one is not.
+later epoch says of an earlier one, under its signature, what that one is not. A file that leaves out an epoch with a
+kept head is refused, unless a later epoch says that what the head covers was lost.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from fate_flow.core.record.checkpoint import Checkpoint, read_checkpoint, read_c
 from fate_flow.core.record.comparison import Finding, Place, Side, compare, equivocations
 from fate_flow.core.record.entry import Kind, is_digest, log_with, read_entry
 from fate_flow.core.record.log import StoredCheckpoint
-from fate_flow.core.record.note import BadNote, Check, NoteKey
+from fate_flow.core.record.note import BadNote, Check, NoteKey, read_note
 from fate_flow.core.record.policy import Policy
 from fate_flow.core.record.tree import leaf_hash, root_of
+from fate_flow.core.text.phrases import counted
 from fate_flow.services.record.reading import sealed_in
 from fate_flow.store.contract.transaction import Transaction
 
@@ -116,9 +118,11 @@ def reconcile_file(
 def reconcile(tx: Transaction, own: str, theirs: TheirLog, at: int) -> tuple[Finding, ...]:
     """Return what both logs say about each message, and whether the other party has signed two pasts; keep its heads.
 
-    Older epochs of both logs count, as far as they are there."""
+    Older epochs of both logs count, as far as they are there. Raises BadBundle if the other log has no epoch of which a
+    head is kept."""
     found = equivocations(_heads(tx, theirs), theirs.party_id)
     if not found:
+        _check_epochs(tx, theirs)
         for one in theirs.epochs:
             _keep(tx, one, at)
     ours = _side(own, _own_entries(tx, log_with(theirs.party_id)))
@@ -126,8 +130,7 @@ def reconcile(tx: Transaction, own: str, theirs: TheirLog, at: int) -> tuple[Fin
 
 
 def _side(party_id: str, entries: Mapping[Place, Mapping[str, Any]]) -> Side:
-    """Return the log of a party. One of a later epoch says in its first entry that what was before may be lost."""
-    return Side(party_id, entries, any(one["kind"] == Kind.EPOCH for one in entries.values()))
+    return Side(party_id, entries)
 
 
 def _heads(tx: Transaction, theirs: TheirLog) -> Iterator[Checkpoint]:
@@ -151,6 +154,32 @@ def _said_to_have_ended(theirs: TheirLog, number: int) -> Iterator[tuple[int, by
             size, root = ended.get("size"), ended.get("root")
             if type(size) is int and size >= 0 and is_digest(root):
                 yield size, bytes.fromhex(str(root))
+
+
+def _check_epochs(tx: Transaction, theirs: TheirLog) -> None:
+    """Raise BadBundle if an epoch is missing of which a head is kept, and which no later epoch calls lost."""
+    numbers = {one.number for one in theirs.epochs}
+    beginning = theirs.epochs[0].head.origin.rpartition("/")[0] + "/"
+    for note in tx.witnessed_below(beginning):
+        kept = read_checkpoint(read_note(note).text)
+        number = read_count(kept.origin.removeprefix(beginning))
+        if kept.size and number not in numbers and not _is_called_lost(theirs, number, kept.size):
+            raise BadBundle(
+                f"the file does not have the whole log: epoch {number} is missing, and party {theirs.party_id} has "
+                f"signed {counted(kept.size, 'entry', 'entries')} of it, as a head that is kept here says"
+            )
+
+
+def _is_called_lost(theirs: TheirLog, number: int, size: int) -> bool:
+    """Return whether a later epoch says that it has followed less than this size of this epoch, as after a backup of
+    an older state was restored."""
+    for later in theirs.epochs:
+        ended = later.entries[0].get("ended") if later.entries[0]["kind"] == Kind.EPOCH else None
+        if isinstance(ended, dict) and later.number > number:
+            epoch, last = ended.get("epoch"), ended.get("size")
+            if type(epoch) is int and type(last) is int and (epoch, last) < (number, size):
+                return True
+    return False
 
 
 def _keep(tx: Transaction, theirs: TheirEpoch, at: int) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 from fate_flow.core.record import comparison
-from fate_flow.core.record.comparison import Side
 from fate_flow.core.record.witness import Seen
 from fate_flow.services.witnesses import cosigning, witnessing
 from fate_flow.services.witnesses.cosigning import Cosigning
@@ -29,12 +27,7 @@ def nobody_asks_for_acknowledgements() -> AbstractContextManager[Any]:
 
 
 def a_new_epoch_excuses_nothing() -> AbstractContextManager[Any]:
-    outcome = comparison._outcome
-
-    def strict(one: Any, sender: Side, receiver: Side, newest: int) -> Any:
-        return outcome(one, sender, replace(receiver, lost=False), newest)
-
-    return patch.object(comparison, "_outcome", strict)
+    return patch.object(comparison, "_lost_until", lambda *_: comparison._NOWHERE)
 
 
 def a_witness_cosigns_everything() -> AbstractContextManager[Any]:

@@ -56,7 +56,7 @@ def outcomes(world: World) -> Counter[Outcome]:
 def _side(party: SimParty, other: SimParty) -> Side:
     """The log of a party about another one."""
     entries = {(one.epoch, one.index): read_entry(one.content) for one in sealed(party, log_with(other.party_id))}
-    return Side(party.party_id, entries, any(one["kind"] == Kind.EPOCH for one in entries.values()))
+    return Side(party.party_id, entries)
 
 
 def sealed(party: SimParty, log: str) -> tuple[StoredEntry, ...]:

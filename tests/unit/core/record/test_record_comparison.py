@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,8 +19,8 @@ LATER = {"kind": "sent", "number": "2", "request": "s", "at": 30}
 LATER_RECEIVED = {"kind": "received", "number": "2", "request": "s", "answer": "b", "at": 35}
 
 
-def side(party_id: str, *entries: Mapping[str, Any], lost: bool = False) -> Side:
-    return Side(party_id, {(1, index): one for index, one in enumerate(entries)}, lost)
+def side(party_id: str, *entries: Mapping[str, Any], epoch: int = 1) -> Side:
+    return Side(party_id, {(epoch, index): one for index, one in enumerate(entries)})
 
 
 def outcome(ours: Side, theirs: Side) -> tuple[Outcome, tuple[str, ...]]:
@@ -64,9 +65,58 @@ def test_a_message_that_was_sent_before_the_acknowledgement_proves_nothing() -> 
 
 
 def test_a_party_that_has_said_that_it_lost_a_part_is_not_accused_of_it() -> None:
-    found = outcome(side("1", SENT, ANSWERED, LATER), side("2", LATER_RECEIVED, lost=True))
+    found = outcome(side("1", SENT, ANSWERED, LATER), side("2", {**EPOCH, "at": 25}, LATER_RECEIVED, epoch=9))
 
     assert found == (Outcome.IN_DOUBT, ())
+
+
+BEFORE = {"kind": "sent", "number": "0", "request": "q", "at": 1}
+BEFORE_ANSWERED = {"kind": "answered", "number": "0", "answer": "z", "acknowledged": True, "at": 5}
+BEFORE_RECEIVED = {"kind": "received", "number": "0", "request": "q", "answer": "z", "at": 3}
+EPOCH = {"kind": "epoch", "at": 2}
+OURS = side("1", BEFORE, BEFORE_ANSWERED, SENT, ANSWERED, LATER)
+
+
+def test_what_was_sent_after_an_answer_of_the_new_epoch_cannot_have_been_lost_with_the_old_one() -> None:
+    theirs = side("2", EPOCH, BEFORE_RECEIVED, LATER_RECEIVED, epoch=9)
+
+    assert outcome(OURS, theirs) == (Outcome.MISSING, ("2",))
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        pytest.param([{**EPOCH, "lost": [{}, "1"]}, BEFORE_RECEIVED, LATER_RECEIVED], id="it is named as lost"),
+        pytest.param([{**EPOCH, "lost": ["2"]}, BEFORE_RECEIVED], id="nothing later is there"),
+        pytest.param([{**EPOCH, "at": 4}, BEFORE_RECEIVED, LATER_RECEIVED], id="recorded before, sealed afterwards"),
+        pytest.param([EPOCH, LATER_RECEIVED], id="no answer of the new epoch came before it was sent"),
+    ],
+)
+def test_what_may_have_been_lost_with_the_old_epoch_accuses_nobody(theirs: list[Mapping[str, Any]]) -> None:
+    assert outcome(OURS, side("2", *theirs, epoch=9)) == (Outcome.IN_DOUBT, ())
+
+
+def test_another_answer_to_what_arrived_again_after_a_loss_accuses_nobody() -> None:
+    theirs = side("2", {**EPOCH, "lost": ["1"]}, {**RECEIVED, "answer": "again"}, epoch=9)
+    assert outcome(side("1", SENT, ANSWERED), theirs) == (Outcome.IN_DOUBT, ())
+
+
+def test_what_was_sent_again_after_a_loss_accuses_nobody() -> None:
+    ours = side("1", BEFORE, SENT, ANSWERED, BEFORE_ANSWERED, LATER)
+    assert outcome(ours, side("2", EPOCH, BEFORE_RECEIVED, LATER_RECEIVED, epoch=9)) == (Outcome.IN_DOUBT, ())
+
+
+def test_a_message_that_was_received_in_both_epochs_says_nothing_of_the_new_one() -> None:
+    there = {(1, 0): BEFORE_RECEIVED, (9, 0): EPOCH, (9, 1): BEFORE_RECEIVED, (9, 2): LATER_RECEIVED}
+    assert outcome(OURS, Side("2", there)) == (Outcome.IN_DOUBT, ())
+
+
+def test_what_was_acknowledged_before_a_message_that_is_named_as_lost_may_be_lost_too() -> None:
+    last = {**LATER, "number": "3"}
+    last_received = {**LATER_RECEIVED, "number": "3"}
+    ours = side("1", BEFORE, BEFORE_ANSWERED, SENT, ANSWERED, LATER, {**ANSWERED, "number": "2"}, last)
+    there = side("2", {**EPOCH, "lost": ["2"]}, BEFORE_RECEIVED, last_received, epoch=9)
+    assert outcome(ours, there) == (Outcome.IN_DOUBT, ())
 
 
 def test_the_word_of_the_receiver_alone_accuses_nobody() -> None:

@@ -260,6 +260,50 @@ def test_a_past_that_the_next_epoch_contradicts_is_one_of_two(past: str, accused
     assert [one.outcome for one in found if one.accused] == accused
 
 
+Epochs = Sequence[int]
+_ALL_EPOCHS, _SECOND = (1, 1_000, 2_000), 1_000
+
+
+def a_log_of_three_epochs(lost: int = 0) -> MemoryStore:
+    """`lost`: how many entries of the second epoch a backup did not have that was restored then."""
+    store, log = MemoryStore(), log_with("9999")
+    for number, name in enumerate("abc"):
+        if number:
+            with store.transaction() as tx:
+                open_next_epoch(tx, log, number * 1_000_000, "restored")
+        kept = 4 - lost if number == 1 else 4
+        if kept:
+            add(store, [an_entry(f"{name}{one}", log) for one in range(kept)])
+            if not (lost and number == 1):
+                sign(store)
+    return store
+
+
+def of_epochs(store: MemoryStore, epochs: Epochs) -> TheirLog:
+    with store.reading() as tx:
+        entries = [one for epoch in epochs for one in sealed_in(tx, log_with("9999"), epoch)]
+        return read(bundle_text([*prove(tx, entries)]))
+
+
+@pytest.mark.parametrize("epochs", [(1, 2_000), (2_000,), (1, _SECOND), (1,)])
+def test_a_file_without_a_signed_epoch_whose_head_is_kept_is_refused(epochs: Epochs) -> None:
+    store = a_log_of_three_epochs()
+    with MemoryStore().transaction() as tx:
+        reconcile(tx, "9999", of_epochs(store, _ALL_EPOCHS), 1)
+        missing = min(set(_ALL_EPOCHS) - set(epochs))
+        with pytest.raises(BadBundle, match=f"epoch {missing} is missing, and party 10000 has signed") as refused:
+            reconcile(tx, "9999", of_epochs(store, epochs), 2)
+        assert "head that is kept here" in str(refused.value)
+
+
+def test_an_epoch_that_was_lost_by_a_backup_and_is_called_so_is_no_reason_to_refuse_a_file() -> None:
+    """What was signed after the backup is kept here; its party has the rest of that epoch, which it never signed."""
+    with MemoryStore().transaction() as tx:
+        reconcile(tx, "9999", of_epochs(a_log_of_three_epochs(), (1, _SECOND)), 1)
+        found = reconcile(tx, "9999", of_epochs(a_log_of_three_epochs(lost=2), _ALL_EPOCHS), 2)
+    assert not any(one.accused for one in found)
+
+
 @pytest.mark.parametrize("amount", AMOUNTS)
 def test_a_letter_of_a_message_to_a_witness_that_was_changed_is_refused_or_changes_nothing(amount: int) -> None:
     rows = Rows(a_log())
