@@ -186,3 +186,10 @@ ALTER TABLE t_submission ADD COLUMN f_by VARCHAR(32) NOT NULL DEFAULT '';       
 ALTER TABLE t_peer ADD COLUMN f_silence_notified BIGINT NOT NULL DEFAULT 0;     -- when people were; 0: since, it answers
 -- The list of uploads, newest first: without it all metrics of all jobs are read.
 CREATE INDEX ix_metric_namespace ON t_tracking_metric (f_metric_namespace);
+-- The tasks of a job by name and by component: without them a search reads all tasks of each job that it looks at.
+CREATE INDEX ix_task_name ON t_task (f_job_id, f_component_name);
+CREATE INDEX ix_task_module ON t_task (f_job_id, f_component_module);
+-- The lists of tables, newest first: in the order of each, so that a page reads its rows alone.
+DROP INDEX ix_table_age ON t_storage_table_meta;
+CREATE INDEX ix_table_age ON t_storage_table_meta (f_origin, f_create_time, f_namespace, f_name);
+CREATE INDEX ix_table_namespace ON t_storage_table_meta (f_namespace, f_origin, f_create_time, f_name);

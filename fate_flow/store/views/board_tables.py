@@ -16,6 +16,7 @@ from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.values import READ, OutputTable, TableMeta
 from fate_flow.store.views import board
 from fate_flow.store.views.board import MOST_SEARCHED, PAGE, count_reviews, number_of
+from fate_flow.store.views.columns import read_by
 
 MOST_USES = 100
 
@@ -70,20 +71,22 @@ class TableDetails:
 
 def tables_page(origin: str, namespace: str, behind: tuple[int, str, str] | None) -> TablesPage:
     """Return the tables of an origin, newest first."""
-    row = StorageTableRow
+    row = StorageTableRow.alias("listed")
+    source = read_by(row, "listed", "ix_table_namespace" if namespace else "ix_table_age")
     where = row.f_origin == origin
     if namespace:
         where &= row.f_namespace == namespace
-    order = (row.f_create_time.desc(), row.f_namespace, row.f_name)
-    listed = row.select(row.f_name).where(where).order_by(*order[: 0 if namespace else 1])
+    # MariaDB sorts all tables of a namespace if the order names what is the same for all of them.
+    order = (row.f_create_time.desc(), *([] if namespace else [row.f_namespace.desc()]), row.f_name.desc())
+    listed = row.select(row.f_name).from_(source).where(where).order_by(*order[: 0 if namespace else 1])
     count, is_counted = number_of(listed, board.MOST_COUNTED)
     if behind is not None:
         at, of, name = behind
-        inside = (row.f_namespace > of) | ((row.f_namespace == of) & (row.f_name > name))
+        inside = (row.f_namespace < of) | ((row.f_namespace == of) & (row.f_name < name))
         where &= (row.f_create_time <= at) & ((row.f_create_time < at) | inside)
     query = row.select(
         row.f_namespace, row.f_name, row.f_count, row.f_schema, row.f_job_id, row.f_create_time, row.f_disable
-    ).where(where)
+    ).from_(source).where(where)  # fmt: skip
     rows = [
         ListedTable(of, name, count or 0, 1 + len(json.loads(schema).get("header", ())), job_id, at or 0, bool(off))
         for of, name, count, schema, job_id, at, off in query.order_by(*order).limit(PAGE + 1).tuples()

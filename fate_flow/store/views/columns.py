@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from peewee import BooleanField, DateTimeField
+from peewee import SQL, BooleanField, DateTimeField
 
 from fate_flow.jobspec.text.json_text import JsonText
 
@@ -89,3 +89,11 @@ def _object(text: str | None) -> Any:
 
 def _list(text: str | None) -> Any:
     return json.loads(text) if text else []
+
+
+def read_by(row: Any, name: str, index: str) -> Any:
+    """Return the table of a model alias with this name as a query reads it: by this index and no other.
+
+    Without it, MariaDB takes the primary key where its statistics see no difference, and reads far more."""
+    hint = f"INDEXED BY {index}" if row.model._meta.database.is_sqlite else f"FORCE INDEX ({index})"
+    return SQL(f"{row.model._meta.table_name} AS {name} {hint}")

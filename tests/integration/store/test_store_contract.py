@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +26,19 @@ from fate_flow.core.model.errors import StorageFailed, StorageUnavailable
 from fate_flow.core.model.job import Command, CommandKind
 from fate_flow.store.contract.transaction_retry import Retry
 from fate_flow.store.database.migrations import upgrade
-from fate_flow.store.database.models import MODELS, JobRow, TaskRow
+from fate_flow.store.database.models import MODELS, JobRow, StorageTableRow, TaskRow
 from fate_flow.store.database.opening import create_if_missing, is_disk_full, open_database
 from fate_flow.store.sql.store import SqlStore
 from fate_flow.store.views import board, count_cache
+from fate_flow.store.views.board import PAGE
 from fate_flow.store.views.job_search import JobSearch
 from fate_flow.store.views.lists import JobQuery, Page
 from fate_flow.store.views.views import Views
 from tests.bench.paging import fill
 from tests.kit.servers.mariadb import MYSQL, mariadb_url
+from tests.kit.store.many_jobs import add_tasks
 from tests.kit.store.migrated_sqlite import migrated_sqlite
+from tests.kit.store.view_queries import statements_of
 from tests.store_contract.bindings import BindingContract
 from tests.store_contract.cases import DOCUMENT, HOST, Cases, Each, a_job, a_task, an_engine
 from tests.store_contract.contract import StoreContract
@@ -436,6 +440,44 @@ class TestPagesOnMariaDb:
             assert (len(pieces), sum(one.looked_at for one in pieces)) == (3, known)
             assert sum(one.count for one in pieces) == fit
         assert full_views.board.tables("upload", "", None).is_counted
+
+    def test_a_page_of_tables_is_read_in_its_order(self, mysql: Any, full_views: Views) -> None:
+        row, made = StorageTableRow, 1_010
+        row.insert_many([
+            {"f_namespace": f"n{number % 2}", "f_name": f"{number:04}", "f_origin": "output", "f_create_time": AT,
+             "f_address": "{}", "f_engine": "LOCAL", "f_schema": "{}"} for number in range(made)
+        ]).execute()  # fmt: skip
+        mysql.execute_sql(f"ANALYZE TABLE {_META}").fetchall()
+        for namespace, index, fit in (("", "ix_table_age", made), ("n0", "ix_table_namespace", made // 2)):
+            found, behind = [], None
+            while behind is None or len(found) % PAGE == 0:
+                found += full_views.board.tables("output", namespace, behind).rows
+                behind = (found[-1].create_time, found[-1].namespace, found[-1].name)
+            assert len({(one.namespace, one.name) for one in found}) == len(found) == fit
+            for place in (None, behind):
+                asked = statements_of(mysql, full_views, partial(_tables, namespace, place))
+                plans = [mysql.execute_sql(f"EXPLAIN {sql}", params) for sql, params in asked if _META in sql]
+                steps = [step for plan in plans for step in plan.fetchall() if step[2] == "listed"]
+                assert [step[5] for step in steps] == [index] * 2, steps
+                assert not [step for step in steps if "filesort" in step[-1]], (namespace, place)
+
+    def test_a_search_for_a_component_reads_no_tasks_but_those_that_fit(
+        self, mysql: Any, full_views: Views, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        looked_at = 500
+        monkeypatch.setattr(board, "MOST_SEARCHED", looked_at)
+        add_tasks(mysql, 8)
+        mysql.execute_sql("ANALYZE TABLE t_task").fetchall()
+        before = rows_read(mysql)
+        assert full_views.board.count_jobs(JobSearch(component="none"), None).count == 0
+        assert rows_read(mysql) - before < 8 * looked_at
+
+
+_META = "t_storage_table_meta"
+
+
+def _tables(namespace: str, place: tuple[int, str, str] | None, views: Views) -> Any:
+    return views.board.tables("output", namespace, place)
 
 
 def rows_read(database: Any) -> int:

@@ -53,6 +53,15 @@ def fill(database: Database, job_id: str, numbers: range, *, with_special: bool)
         )
 
 
+def add_tasks(database: Database, copies: int) -> None:
+    """Give each job so many copies of its tasks."""
+    names = [column.name for column in database.get_columns("t_task")]
+    task_id = "f_task_id || '_' || n" if database.is_sqlite else "CONCAT(f_task_id, '_', n)"
+    numbers = " UNION ALL ".join(f"SELECT {number} AS n" for number in range(copies))
+    values = ", ".join(task_id if name == "f_task_id" else name for name in names)
+    database.execute_sql(f"INSERT INTO t_task ({', '.join(names)}) SELECT {values} FROM t_task, ({numbers}) number")
+
+
 def _insert(database: Database, rows: Sequence[tuple[object, ...]]) -> None:
     mark = "?" if database.is_sqlite else "%s"
     marks = ",".join([f"({','.join([mark] * len(rows[0]))})"] * len(rows))

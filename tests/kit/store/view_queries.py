@@ -50,12 +50,19 @@ def _board(job_id: str, key: TaskKey, partner: str, created: int) -> Mapping[str
         "board, counting on": lambda views: views.board.count_jobs(JobSearch(), None),
         "board, counting jobs that failed": lambda views: views.board.count_jobs(JobSearch(status="failed"), None),
         "board, counting jobs of a partner": lambda views: views.board.count_jobs(JobSearch(party=partner), None),
+        "board, counting jobs of a component that none has": lambda views: views.board.count_jobs(
+            JobSearch(component="none"), None
+        ),
         "job list of flow": lambda views: views.board.jobs_found(JobSearch(), None, 10, tuple(LISTED_JOB)),
         "board, a job": lambda views: views.board.job(job_id),
         "board, a task": lambda views: views.board.task(job_id, key.name),
         "board, a share of a task": lambda views: views.board.share(key),
         "board, metrics": lambda views: (views.board.metrics(key), views.board.metrics_until(key)),
         "board, tables": lambda views: views.board.tables("output", "", None),
+        "board, tables of a namespace": lambda views: views.board.tables("output", "demo", None),
+        "board, tables of a namespace behind a place": lambda views: views.board.tables(
+            "output", "demo", (created, "demo", "m")
+        ),
         "board, record": lambda views: views.board.record(RecordSearch(), 0),
         "board, record of a job": lambda views: views.board.record(RecordSearch(job_id=job_id), 0),
         "board, approved before": lambda views: views.board.approved_before(

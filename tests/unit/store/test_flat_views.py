@@ -20,6 +20,7 @@ from fate_flow.store.database.models import MODELS
 from fate_flow.store.views.board_record import RecordSearch
 from fate_flow.store.views.views import Views
 from tests.bench.scale.million import database_of
+from tests.kit.store.many_jobs import add_tasks
 from tests.kit.store.view_queries import Ask, plan_of, statements_of, view_queries
 
 pytestmark = pytest.mark.long
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.long
 _SHORT, _LONG = 200, 2_000
 _GROWS = 1.5
 _SEARCHED = 50
+_MANY_TASKS = 40
 _FEW_ROWS = ("t_peer", "t_outbox", "t_engine_registry", "t_record_head", "t_record_evidence")
 """Tables that do not grow with the history."""
 _STEP = 10                   # instructions of SQLite between two counts
@@ -107,6 +109,19 @@ def test_the_list_of_uploads_is_found_by_an_index(histories: tuple[_History, _Hi
     assert "ix_metric_namespace (f_metric_namespace=?)" in step
 
 
+@pytest.mark.parametrize("name", [one for one in _names() if "of a component" in one])
+def test_a_search_for_a_component_does_as_much_where_jobs_have_many_tasks(
+    histories: tuple[_History, _History], name: str
+) -> None:
+    history = histories[0]
+    few = _instructions(history, name)
+    with history.database.atomic() as transaction:
+        add_tasks(history.database, _MANY_TASKS)
+        many = _instructions(history, name)
+        transaction.rollback()
+    assert many <= _GROWS * few, (few, many)
+
+
 def test_the_overview_has_what_failed_last(histories: tuple[_History, _History]) -> None:
     for history in histories:
         _bind(history)
@@ -124,6 +139,25 @@ def test_the_page_of_the_record_has_the_newest_checkpoint(histories: tuple[_Hist
         _bind(history)
         [log] = history.views.board.record(RecordSearch(), 0).logs
         assert (log.name, log.epoch, log.size, log.signed_size, log.signed_time) == ("own", 1, jobs, jobs, jobs)
+
+
+@pytest.mark.parametrize("namespace", ["", "demo"])
+@pytest.mark.parametrize("behind", [None, (1_000, "demo", "made_5")])
+def test_a_page_of_tables_is_read_in_its_order(
+    histories: tuple[_History, _History], namespace: str, behind: tuple[int, str, str] | None
+) -> None:
+    """Nothing is sorted, and the tables of another namespace are not read."""
+    history = histories[0]
+    _bind(history)
+    asked = statements_of(
+        history.database, history.views, lambda views: views.board.tables("output", namespace, behind)
+    )
+    steps = [step for sql, params in asked if "t_storage_table_meta" in sql
+             for step in plan_of(history.database, sql, params)]  # fmt: skip
+    assert len([step for step in steps if step.startswith("SEARCH")]) == 2
+    assert not [step for step in steps if "TEMP B-TREE" in step]
+    if namespace:
+        assert all("ix_table_namespace (f_namespace=? AND f_origin=?" in one for one in steps if "SEARCH" in one)
 
 
 def _instructions(history: _History, name: str) -> int:
