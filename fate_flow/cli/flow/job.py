@@ -17,7 +17,7 @@ from fate_flow.cli.console.display import print_json, refuse, show, tell
 from fate_flow.cli.console.reply import ServerReply
 from fate_flow.cli.console.wording import party_name, short_digest
 from fate_flow.cli.input import options
-from fate_flow.cli.input.options import given, with_client
+from fate_flow.cli.input.options import given, is_typed, with_client
 from fate_flow.cli.input.submit_files import overlaid, read_text, submission
 from fate_flow.cli.output.job_count import counted_jobs, print_number
 from fate_flow.cli.output.job_output import follow_job_output
@@ -119,7 +119,7 @@ def schema() -> None:
 @click.option("--after", metavar="DAY", help="Created on this day (UTC) or later, as 2026-01-31.")
 @click.option("--before", metavar="DAY", help="Created before this day (UTC).")
 @click.option("--from", "place", metavar="PLACE", help="Go on from the place that the page before has named.")
-@click.option("--count", "is_count", is_flag=True, help="Only count them, all that fit.")
+@click.option("--count", "is_count", is_flag=True, help="Only count them, all that fit; not with --from or --limit.")
 @click.option("--page", type=int, help="Page number, from 1, of all jobs; not with the options above but --limit.")
 @options.form()
 @with_client
@@ -138,6 +138,9 @@ def list_jobs(
     """
     wanted = given({**wanted, "from": place})
     selects = bool(wanted) or is_count
+    if is_count and (place is not None or is_typed("limit")):
+        option = "--from" if place is not None else "--limit"
+        raise click.UsageError(f"{option}: does not go with --count, which counts all jobs that fit; leave it out")
     if page is not None and selects:
         raise click.UsageError("--page: is a page of all jobs; with other options the list goes on by --from")
     if page is not None or not (selects or is_for_people(as_json)):

@@ -50,6 +50,11 @@ def limit(default: int | None = 10, text: str = "Maximum number of rows; 10 by d
     return click.option("-l", "--limit", type=int, default=default, help=text)
 
 
+def is_typed(name: str) -> bool:
+    """Return whether an option of the present command was given, and is not the default."""
+    return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
 def page() -> Option[Any]:
     return click.option("--page", type=int, help="Page number, from 1; 1 by default; --limit is the size of a page.")
 

@@ -15,7 +15,7 @@ from fate_flow.core.text.phrases import counted
 
 def counted_jobs(client: Client, wanted: Mapping[str, Any]) -> int:
     """Return the number of jobs of this party that match."""
-    number, place = 0, wanted.get("from")
+    number, place = 0, None
     while True:
         found = data_of(client.post("job/search/count", {**wanted, **({"from": place} if place else {})}))
         number, place = number + int(found["count"]), found["next"]

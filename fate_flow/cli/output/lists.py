@@ -52,8 +52,8 @@ def print_jobs(data: Any) -> None:
     _print_count(len(rows), data, "job")
     print_table(_JOBS, map(_job, rows))
     if isinstance(data, Mapping) and (place := data.get("next")):
-        older = "as many were looked at as one request may, older ones may fit, too" if data.get("is_cut") else "older"
-        click.echo(one_line(f"{older}: --from {place}"))
+        searched = f"{data.get('looked_at'):,} jobs were searched; go on with" if data.get("is_cut") else "older:"
+        click.echo(one_line(f"{searched} --from {place}"))
 
 
 def print_tasks(data: Any) -> None:
@@ -78,10 +78,14 @@ def print_outputs(rows: Sequence[Row]) -> None:
 
 def _print_count(shown: int, data: Any, what: str) -> None:
     count = data.get("count") if isinstance(data, Mapping) else None
-    is_more = isinstance(data, Mapping) and data.get("is_counted") is False
-    of = "" if count is None or (count == shown and not is_more) else f"{shown} of "
-    more = "at least " if is_more else ""
-    click.echo(f"{of}{more}{counted(shown if count is None else count, what)}{' (--count: all)' if is_more else ''}")
+    if count is None or (count <= shown and data.get("is_counted") is not False):
+        click.echo(counted(shown, what))
+    elif data.get("is_counted") is not False:
+        click.echo(f"{shown} of {counted(count, what)}")
+    elif count > shown:
+        click.echo(f"{shown} of more than {counted(count, what)} (count them with --count)")
+    else:
+        click.echo(f"{counted(shown, what)}; more may fit (count them with --count)")
 
 
 def unprefixed(row: Row) -> Row:

@@ -46,11 +46,21 @@ LISTS = {
         "44 guest-9999 success 1 h 02 min",
     ]),
     "job list, not counted": (
-        ("job", "list"), {"jobs": [DONE], "count": 1, "is_counted": False, "is_cut": True, "next": "1-2-guest-3"}, [
-            "1 of at least 1 job (--count: all)",
+        ("job", "list"), {"jobs": [DONE], "count": 1, "is_counted": False, "is_cut": True, "looked_at": 20_000,
+                           "next": "1-2-guest-3"}, [
+            "1 job; more may fit (count them with --count)",
             "job name party status created took why",
             "44 guest-9999 success 1 h 02 min",
-            "as many were looked at as one request may, older ones may fit, too: --from 1-2-guest-3",
+            "20,000 jobs were searched; go on with --from 1-2-guest-3",
+        ],
+    ),
+    "job list, more than are counted": (
+        ("job", "list"), {"jobs": [DONE], "count": 10_000, "is_counted": False, "is_cut": False, "looked_at": 0,
+                           "next": "1-2-guest-3"}, [
+            "1 of more than 10000 jobs (count them with --count)",
+            "job name party status created took why",
+            "44 guest-9999 success 1 h 02 min",
+            "older: --from 1-2-guest-3",
         ],
     ),
     "job query": (("job", "query", *J), [prefixed(JOB)], [

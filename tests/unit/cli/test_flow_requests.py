@@ -135,6 +135,15 @@ def test_jobs_are_counted_by_one_request_after_the_other(flow, stub):
     assert len(stub.asked) == 2
 
 
+@pytest.mark.parametrize(("option", "value"), [("--from", "1-2-guest-3"), ("--limit", "10"), ("-l", "10")])
+def test_all_jobs_that_fit_are_counted_and_no_part_of_them(flow, stub, option, value):
+    result = flow("job", "list", "--count", option, value)
+    name = "--limit" if option == "-l" else option
+    assert result.exit_code == 2
+    assert f"{name}: does not go with --count" in result.stderr
+    assert not stub.asked
+
+
 def test_a_table_of_jobs_does_not_count_the_history(flow, stub):
     stub.answers({"retcode": 0, "retmsg": "success", "data": {"jobs": [], "count": 0, "is_counted": True}})
     assert flow("job", "list", "--table").exit_code == 0

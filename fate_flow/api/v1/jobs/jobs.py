@@ -344,7 +344,8 @@ class _JobRoutes:
         data=an_object({
             "jobs": a_list(job.LISTED_JOB_SCHEMA), "count": described(COUNT, "Of all pages."),
             "is_counted": described(YES_NO, "false: there are more than `count`, or there may be."), "next": _NEXT,
-            "is_cut": described(YES_NO, f"{MOST_SEARCHED} jobs were looked at; `next` leads to older ones."),
+            "is_cut": described(YES_NO, "`looked_at` jobs were looked at; `next` leads to older ones."),
+            "looked_at": described(COUNT, f"{MOST_SEARCHED}, or 0 if the search was not cut."),
         }),
     )  # fmt: skip
     def search(self) -> Response:
@@ -354,7 +355,7 @@ class _JobRoutes:
         listed = with_conditions_of_jobs(self._context, found.rows)
         return ok({
             "jobs": list(map(job.rendered_in_list, listed)), "count": found.count, "is_counted": found.is_counted,
-            "next": written_place(found.next), "is_cut": found.is_cut,
+            "next": written_place(found.next), "is_cut": found.is_cut, "looked_at": found.looked_at,
         })  # fmt: skip
 
     @declared(

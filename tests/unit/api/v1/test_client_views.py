@@ -375,7 +375,8 @@ def test_a_search_goes_on_from_its_place_and_counts(world: World, monkeypatch: p
     monkeypatch.setattr(board, "MOST_SEARCHED", 2)
     cut = world.ask("job/search", {"text": "even"})["data"]
     assert [row["job_id"] for row in cut["jobs"]] == ids[:1]
-    assert (cut["count"], cut["is_counted"], cut["is_cut"]) == (1, False, True)
+    assert (cut["count"], cut["is_counted"], cut["is_cut"], cut["looked_at"]) == (1, False, True, 2)
+    assert first["looked_at"] == 0
     pieces, place = [], ""
     while place is not None:
         piece = world.ask("job/search/count", {"text": "even", "from": place})["data"]
