@@ -155,7 +155,6 @@ def submitted(guest: PartyServer, **roles: list[int]) -> dict[str, object] | Non
     return answer if answer["retcode"] == 0 else None
 
 
-@pytest.mark.heavy
 def test_a_party_that_is_revoked_is_cut_off_and_comes_back_by_another_invitation(strangers: Strangers) -> None:
     guest, host = strangers.servers[GUEST], strangers.servers[HOST]
     [seen] = guest.ask("party/list")["parties"]
@@ -182,7 +181,6 @@ def test_a_text_that_was_changed_is_refused_before_anything_is_sent(strangers: S
     assert "a part of the text is missing or was changed" in done.err
 
 
-@pytest.mark.heavy
 def test_a_running_job_ends_with_the_reason_where_a_party_of_it_is_revoked_and_at_its_initiator(
     strangers: Strangers, tmp_path: Path
 ) -> None:
