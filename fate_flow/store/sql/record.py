@@ -29,6 +29,7 @@ from fate_flow.store.database.record_rows import (
     WitnessedRow,
 )
 from fate_flow.store.database.rows import ENTRY_COLUMNS, entry_of
+from fate_flow.store.portions import portions
 from fate_flow.store.queries.segments import (
     LAST_SEGMENT,
     REMOVE_ROWS,
@@ -41,7 +42,6 @@ from fate_flow.store.queries.segments import (
     values_of_segment,
 )
 from fate_flow.store.segment_files import SegmentFiles
-from fate_flow.store.sql.portions import portions
 from fate_flow.store.sql.unit import LogStatusWrite, SqlUnitOfWork, TakenBack
 
 _ENTRIES_AT_ONCE = 500      # in one statement

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fate_flow.core.record.entry import OWN_LOG, Kind, new_entry
-from fate_flow.store.sql.portions import portions
+from fate_flow.store.portions import portions
 from tests.kit.store.sqlite_in_memory import sqlite_in_memory
 
 
