@@ -18,6 +18,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.record.checkpoint import Checkpoint, read_count
@@ -138,7 +139,7 @@ class ForeignWitnesses:
                 one = self._witnesses[name]
                 one.due_at, one.asked_since = now + IDLE_SECONDS, now if one.asked_since is None else one.asked_since
         for name in waiting:
-            offer = self._context.read(lambda tx, name=name: self._offer(tx, name, signer))  # type: ignore[misc]
+            offer = self._context.read(partial(self._offer, name=name, signer=signer))
             found += [offer] if offer is not None else []
         return tuple(found)
 
