@@ -166,7 +166,8 @@ class LineEnd(_End):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self.stream.line_is_gone(_GONE)
+        if hasattr(self, "stream"):          # or the attempt has ended while this was connected
+            self.stream.line_is_gone(_GONE)
 
 
 _GONE = "the connection to the other server has ended"

@@ -150,10 +150,17 @@ def _launch(context: Context, order: LaunchOrder) -> None:
 
 
 def _write_confs(context: Context, key: JobKey, document: Document) -> None:
-    """Write the files; remove them if another process has refused the job meanwhile, and removed its folder."""
-    context.files.write_confs(key, document)
+    """Write the files; leave none if another process refuses the job meanwhile. It removes the folder before, while or
+    after they are written in it."""
+    failure: OSError | None = None
+    try:
+        context.files.write_confs(key, document)
+    except OSError as error:
+        failure = error
     if not context.read(lambda tx: tx.jobs_here(key.job_id)):
         context.files.remove_job(key.job_id)
+    elif failure is not None:
+        raise failure
 
 
 def _note_streams(context: Context, effect: CloseExchange | CollectStreams) -> None:

@@ -27,6 +27,7 @@ from fate_flow.jobspec.fate_v1.reader import effective_document
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.artifacts.kind import ArtifactKind, Kept
 from fate_flow.services.context.documents import spec_in_row
+from fate_flow.services.context.effects import WriteConfs, carry_out
 from fate_flow.services.context.ports import Context, Keep
 from fate_flow.services.upkeep.record_keeper import RecordKeeper
 from fate_flow.store.contract.transaction import Transaction
@@ -310,13 +311,12 @@ class RetentionSweeper:
         return True
 
     def _write_confs(self, key: JobKey) -> bool:
-        files = self._context.files
-        if files.has_confs(key):
+        if self._context.files.has_confs(key):
             return False
         document = self._context.read(lambda tx: tx.document(key.job_id) if tx.job(key) else None)
         if document is None:
             return False
-        files.write_confs(key, self._at(document, key))
+        carry_out(self._context, WriteConfs(key, self._at(document, key)))      # the job may be refused meanwhile
         return True
 
     def _at(self, document: Document, key: JobKey) -> Document:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from fate_flow.core.streams.frames import ALIVE, LONGEST, MOST_UNREAD, WINDOW
 from fate_flow.core.streams.stream import SignsOfLife, Stream
 from fate_flow.gateway.unproved import Unproved
+from fate_flow.streams.ends import LineEnd, WorkerEnd
 from tests.kit.streams.line import Line, a_line
 from tests.kit.streams.two_gateways import GUEST, Side, World, answered, echo, world_in
 
@@ -131,3 +135,24 @@ def test_what_nobody_takes_is_not_read(tmp_path: Path) -> None:
                 writer.close()
 
     asyncio.run(test())
+
+
+@pytest.mark.parametrize("end", [lambda: LineEnd(None, time.monotonic), WorkerEnd], ids=["line", "worker"])
+def test_a_connection_that_is_given_up_before_it_has_a_stream_ends_without_an_error(
+    end: Callable[[], asyncio.Protocol], caplog: pytest.LogCaptureFixture
+) -> None:
+    """As when the attempt ends in the moment in which its stream begins."""
+
+    async def test() -> None:
+        here, there = socket.socketpair()
+        here.setblocking(False)
+        with there:
+            connecting = asyncio.create_task(asyncio.get_running_loop().connect_accepted_socket(end, here))
+            await asyncio.sleep(0)
+            connecting.cancel()
+            await asyncio.wait((connecting,))
+            while here.fileno() != -1:
+                await asyncio.sleep(0)
+
+    asyncio.run(test())
+    assert caplog.messages == []

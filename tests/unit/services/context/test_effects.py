@@ -133,6 +133,27 @@ def test_files_of_a_job_that_was_refused_while_they_were_written_go() -> None:
     assert server.files.calls[1:] == [("write_confs", JOB.key, DOCUMENT), ("remove_job", JOB_ID)]
 
 
+@pytest.mark.parametrize("error", [FileNotFoundError("its folder"), FileExistsError("its folder")])
+def test_a_folder_that_goes_while_files_are_written_in_it_is_no_failure_if_the_job_was_refused(
+    error: OSError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`mkdir` reports a folder that goes between its two looks as one that exists."""
+    server = HandServer("10000")
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(server.files, "write_confs", fail)
+    with server.unit() as unit:
+        unit.tx.add_job(JOB, DOCUMENT)
+    with pytest.raises(type(error)):
+        carry_out(server.context, WriteConfs(JOB.key, DOCUMENT))
+    with server.unit() as unit:
+        unit.tx.forget_seat(JOB.key)
+    carry_out(server.context, WriteConfs(JOB.key, DOCUMENT))
+    assert server.files.calls == [("remove_job", JOB_ID)], "of what was written after the folder had gone"
+
+
 @pytest.mark.parametrize("is_over", [True, False])
 def test_the_messages_of_a_job_that_has_begun_again_stay(is_over: bool) -> None:
     server = HandServer("10000")
