@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from fate_flow.engines.local.child import NOT_STARTED
 from fate_flow.engines.local.worker import CLAIMED, RUNNER, Exit, ProcessId, Started, claim
 from tests.kit.servers.engine_site import is_running, line_in, started
 from tests.kit.waiting import eventually
@@ -119,7 +120,9 @@ def test_a_worker_ends_when_the_server_stops_renewing_its_lease(site):
     lease = site.home / "lease"
     lease.write_text("1")
     folder = site.shell("sleep 600", lease_file=lease, lease_seconds=0.4)
-    assert site.end_of(folder) == Exit(None, signal.SIGTERM, "server_lost")
+    ended = site.end_of(folder)
+    begun, not_begun = (Exit(None, signal.SIGTERM, "server_lost"), Exit(NOT_STARTED, None, "server_lost"))
+    assert ended in (begun, not_begun)       # on a busy machine, its program may not have begun by then
 
 
 def test_a_renewed_lease_lets_a_worker_run_on(site):

@@ -26,3 +26,13 @@ def contents_below(folder: Path) -> dict[Path, bytes]:
             if stat.S_ISREG(path.stat().st_mode):
                 found[path] = path.read_bytes()
     return found
+
+
+def tracebacks_below(home: Path) -> list[str]:
+    """What a defect leaves in the logs of the server with this home: each traceback, with the lines around it."""
+    found = []
+    for path in (home / "logs" / "fate_flow" / "ERROR.log", home / "logs" / "fate_flow" / "console.log"):
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        places = [number for number, line in enumerate(lines) if "Traceback" in line]
+        found += ["\n".join([f"{path}:", *lines[max(0, one - 2) : one + 60]]) for one in places]
+    return found

@@ -30,6 +30,7 @@ from fate_flow.components.tables.table_uri import format_uri, parse_uri
 from fate_flow.engines.local.engine import living_workers
 from fate_flow.engines.local.spawner import SPAWNER
 from fate_flow.engines.local.worker import RUNNER, Started
+from tests.kit.servers.home_files import tracebacks_below
 from tests.kit.servers.mariadb import open_mariadb
 from tests.kit.servers.warm import EXECUTED_SPAWNER, WARM
 from tests.kit.signing import signature_of_clients
@@ -170,12 +171,7 @@ class PartyServer:
 
     def tracebacks(self) -> list[str]:
         """What a defect leaves in the server's own logs. A deadlock that MariaDB resolved is a warning, and none."""
-        logs = self.home / "logs" / "fate_flow"
-        return [
-            f"{path}: {line}"
-            for path in (logs / "ERROR.log", logs / "console.log") if path.exists()
-            for line in path.read_text(encoding="utf-8").splitlines() if "Traceback" in line
-        ]
+        return tracebacks_below(self.home)
 
     def unfinished(self) -> list[str]:
         """What a party that has nothing to do does not have.
