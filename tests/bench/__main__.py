@@ -17,6 +17,7 @@ from tests.bench.machine import machine
 from tests.bench.numbers import medians
 from tests.bench.report import show_machine, show_measurement
 from tests.bench.scale import million, servers, simulated
+from tests.bench.trees import compare
 from tests.kit.tool import end_cleanly, tell, whole_number, write_results
 
 DEFAULT_RUNS, QUICK_RUNS = 3, 1
@@ -81,11 +82,28 @@ def main() -> int:
         "measurements": {},
     }  # fmt: skip
     show_machine(document["machine"])
+    if options.compare:
+        return _compare(document, options)
     for number in options.only:
         _measure(document, number, options)
         write_results(options.json, document)
     print(f"\nall runs: {options.json}")
     return 0
+
+
+def _compare(document: dict[str, Any], options: argparse.Namespace) -> int:
+    """Return the exit code: 1 if a job costs more than it may."""
+    try:
+        found = compare.measure(options.compare, compare.SHORT_SIZES if options.quick else compare.FULL_SIZES)
+    except compare.NotThere as error:
+        print(f"NOT COMPARED with {options.compare}: {error}")
+        return 0 if options.most_cpu is not None else 1
+    write_results(options.json, {**document, "compared": found})
+    compare.show(found)
+    if options.most_cpu is None or not compare.is_dearer(found, options.most_cpu):
+        return 0
+    print(f"A JOB COSTS MORE: the ratio of {compare.COST!r} is above {options.most_cpu:g}")
+    return 1
 
 
 def _measure(document: dict[str, Any], number: int, options: argparse.Namespace) -> None:
@@ -113,7 +131,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--runs", type=whole_number, metavar="N", help=f"of each measurement; {DEFAULT_RUNS} unless given"
     )
+    parser.add_argument(
+        "--compare", metavar="REVISION", help="measure this tree against that commit, by turns, and nothing else"
+    )
+    parser.add_argument(
+        "--most-cpu", type=float, metavar="RATIO",
+        help="with --compare: fail if a job takes so much more processor time, and not if that commit is not here",
+    )
     options = parser.parse_args()
+    if options.most_cpu is not None and not options.compare:
+        parser.error("--most-cpu: is for --compare alone")
     options.runs = options.runs or (QUICK_RUNS if options.quick else DEFAULT_RUNS)
     options.json = options.json.resolve()
     return options

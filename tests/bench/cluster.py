@@ -76,10 +76,12 @@ FULL = {"quotas": {"default": {"cores_share": 1.0}}}
 def fresh_cluster(
     name: str, party_ids: Sequence[str] = (GUEST, HOST), cores: int = 20, database: str = "",
     base_port: int = BASE_PORT, over_tls: bool = False, overlay: Mapping[str, Any] | None = None,
+    checkout: Path = CHECKOUT,
 ) -> Iterator[Servers]:
     """The servers by party, on SQLite or on this URL; afterwards none of their processes and files is left.
 
-    `over_tls`: the parties know each other by keys. `overlay` goes over every configuration."""
+    `over_tls`: the parties know each other by keys. `overlay` goes over every configuration. `checkout`: the tree whose
+    servers run."""
     folder = ROOT / f"{name}.{time.time_ns()}"
     folder.mkdir(parents=True)
     for party_id in party_ids if overlay else ():
@@ -91,11 +93,11 @@ def fresh_cluster(
     options += [] if over_tls else ["--plain"]
     try:
         document = json.loads(
-            _command("up", folder, *options, "--cores", str(cores), "--base-port", str(base_port))
+            _command(checkout, "up", folder, *options, "--cores", str(cores), "--base-port", str(base_port))
         )
         yield {one["party_id"]: _server(one) for one in document["parties"]}
     finally:
-        _command("down", folder)
+        _command(checkout, "down", folder)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -103,8 +105,8 @@ def _server(document: dict[str, Any]) -> Server:
     return Server(document["party_id"], document["url"], Path(document["home"]), int(document["pid"]))
 
 
-def _command(action: str, folder: Path, *arguments: str) -> str:
-    program = [str(CHECKOUT / "bin" / "cluster"), action, "--dir", str(folder), *arguments]
+def _command(checkout: Path, action: str, folder: Path, *arguments: str) -> str:
+    program = [str(checkout / "bin" / "cluster"), action, "--dir", str(folder), *arguments]
     done = subprocess.run(program, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BenchFailed(f"bin/cluster {action} ended with {done.returncode}: {done.stderr}")

@@ -1,0 +1,1 @@
+"""This tree against other commits."""
