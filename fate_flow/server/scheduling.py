@@ -31,6 +31,7 @@ from fate_flow.peers.signature import SiteSignature
 from fate_flow.records.measures.kept_measures import KeptMeasures
 from fate_flow.records.operator_log.operator_log import SERVER_FOLDER
 from fate_flow.relay.wakeup import Wakeup
+from fate_flow.server.exporting.parts import export_work
 from fate_flow.server.home_disk import LOOK_SECONDS, DiskWatch
 from fate_flow.server.notifying.parts import notifying_work
 from fate_flow.server.other_parties.answer_keys import expecting_answers
@@ -142,6 +143,7 @@ class SchedulerLoop:
             ListFetcher(context, inquirer.ask, lambda: self._scheduler.is_in_charge, store.close),
             *((StreamWatch(replace(context, specs={}), store.close),) if settings.has_gateway else ()),
             *(self._record_work.threads if self._record_work else ()),
+            *export_work(settings, replace(context, specs={}), lambda: self._scheduler.is_in_charge, store.close),
             *(_of_providers(settings, store.close) if settings.providers else ()),
             *notifying_work(
                 settings, replace(context, specs={}), lambda: self._scheduler.is_in_charge, store.close

@@ -16,7 +16,7 @@ from fate_flow.peers.key_changes import check_own_tls
 from fate_flow.server.notifying.parts import secret_problems
 from fate_flow.settings.engines.ray import RaySettings
 from fate_flow.settings.people import people_file
-from fate_flow.settings.security import is_loopback
+from fate_flow.settings.reading.security import is_loopback
 from fate_flow.settings.settings import Settings
 
 

@@ -32,6 +32,7 @@ from fate_flow.peers.signature import SiteSignature
 from fate_flow.records.operator_log.events import Event
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.engines.program_user import check_program_user, open_home
+from fate_flow.server.exporting.parts import check_exports
 from fate_flow.server.gateway_parts import GatewayParts
 from fate_flow.server.http_processes import HttpProcesses
 from fate_flow.server.listeners.listening import listen
@@ -86,6 +87,7 @@ def serve(conf_path: Path) -> int:
     settings = load_settings(conf_path)
     providers_of(settings)               # refuses a name that one of ours has
     check_program_user(settings)
+    check_exports(settings)
     spans = ProcessSpans(settings)
     prepare_home(settings)
     with _only_one(settings), named_server(settings):

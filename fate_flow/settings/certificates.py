@@ -10,7 +10,7 @@ from fate_flow.core.access.certified import CertifiedParty
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.settings.reading.party_ids import read_party_id
 from fate_flow.settings.reading.section import Section, collected
-from fate_flow.settings.security import check_authorities, read_host_names
+from fate_flow.settings.reading.security import check_authorities, read_host_names
 
 _BEGIN = "-----BEGIN CERTIFICATE-----"
 

@@ -12,7 +12,7 @@ from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.notifications.notification import OCCASIONS, Occasion
 from fate_flow.core.notifications.subscribers import EMAIL, Person, Subscribers, Target, webhook_channel
 from fate_flow.settings.reading.section import Section, collected, split_url
-from fate_flow.settings.security import check_authorities, is_loopback
+from fate_flow.settings.reading.security import check_authorities, is_loopback
 
 MOST_WEBHOOKS, MOST_PEOPLE = 16, 1_000
 STARTTLS, TLS, NO_TLS = "starttls", "tls", "none"

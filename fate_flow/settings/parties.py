@@ -15,7 +15,7 @@ from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.errors import BadRequest, BadSettings
 from fate_flow.settings.reading.party_ids import read_party_id, read_party_ids
 from fate_flow.settings.reading.section import Section, collected, split_url
-from fate_flow.settings.security import check_authorities, is_loopback
+from fate_flow.settings.reading.security import check_authorities, is_loopback
 
 
 @dataclass(frozen=True)

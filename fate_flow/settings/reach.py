@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 from fate_flow.settings.parties import PartyListeners, Route
-from fate_flow.settings.security import is_loopback
+from fate_flow.settings.reading.security import is_loopback
 
 
 def connecting_key(host: str, parties: PartyListeners, routes: Mapping[str, Route]) -> str:

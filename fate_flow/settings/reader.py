@@ -22,7 +22,7 @@ from fate_flow.settings.connectors import read_connectors
 from fate_flow.settings.engines.queues import read_queues
 from fate_flow.settings.engines.reader import read_engines
 from fate_flow.settings.limits import read_ceilings, read_limits, read_retention
-from fate_flow.settings.logs import read_log_limits, read_record
+from fate_flow.settings.logs import read_log_limits
 from fate_flow.settings.notifications import read_notifications
 from fate_flow.settings.parties import (
     Listen,
@@ -38,7 +38,8 @@ from fate_flow.settings.quotas import read_quotas
 from fate_flow.settings.reach import connecting_key
 from fate_flow.settings.reading.party_ids import read_party_id
 from fate_flow.settings.reading.section import Section, collected, resolved, split_url
-from fate_flow.settings.security import is_loopback, read_host_names
+from fate_flow.settings.reading.security import is_loopback, read_host_names
+from fate_flow.settings.recording.record import read_record
 from fate_flow.settings.servers import LONGEST_POLL, read_servers
 from fate_flow.settings.settings import Settings
 from fate_flow.settings.traces import read_traces

@@ -22,9 +22,10 @@ from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.connectors import MysqlServer
 from fate_flow.settings.engines.engine_settings import ONLY_DEFAULTS, EngineSettings
 from fate_flow.settings.limits import Limits, Retention
-from fate_flow.settings.logs import LogLimits, RecordSettings
+from fate_flow.settings.logs import LogLimits
 from fate_flow.settings.notifications import NotificationSettings
 from fate_flow.settings.parties import Listen, PlainParties, Route
+from fate_flow.settings.recording.record import RecordSettings
 from fate_flow.settings.servers import OneOfServers
 from fate_flow.settings.traces import TraceSettings
 from fate_flow.settings.worker_limits import WorkerLimits

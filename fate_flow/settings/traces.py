@@ -7,7 +7,9 @@ from pathlib import Path
 
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.settings.reading.section import Section, collected, split_url
-from fate_flow.settings.security import check_authorities, is_loopback
+from fate_flow.settings.reading.security import check_authorities, collector_url
+
+HEADERS_KEY = "traces.headers_file"
 
 _PATH = "/v1/traces"
 """Where a collector takes spans, unless the URL has another path."""
@@ -44,15 +46,7 @@ def _endpoint(section: Section) -> str:
     url, where = section.text("endpoint"), section.name("endpoint")
     if not url:
         return ""
-    parts = split_url(url, where)
-    is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
-    is_more = parts.query or parts.fragment
-    if is_more or not is_safe or not parts.hostname or parts.username is not None or not url.isprintable():
-        raise BadSettings(
-            f"{where}: is not an https URL without user, query and fragment, such as "
-            "https://collector.example.org:4318; http is only for 127.0.0.1"
-        )
-    return parts._replace(path=_PATH).geturl() if parts.path in ("", "/") else url
+    return collector_url(url, where, _PATH)
 
 
 @collected

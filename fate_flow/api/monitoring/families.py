@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from fate_flow.core.metrics.measures import Measure
 from fate_flow.core.model.status import JOB_UNFINISHED
 from fate_flow.core.quotas.disk_space import DiskSpace
+from fate_flow.records.export_state import ExportState
 from fate_flow.records.measures.kept_measures import Series
 from fate_flow.store.views.server_state import INADMISSIBLE, ServerState
 
@@ -36,6 +37,7 @@ class Scrape:
     spool_bytes: int | None                      # None: this process has no spool
     spool_limit: int
     disk: DiskSpace
+    exports: Mapping[str, ExportState]           # of the record, by name
 
 
 class ScrapeCollector(Collector):
@@ -99,6 +101,12 @@ def _gauges(scrape: Scrape) -> Iterator[Metric]:
     gpus = {(one.name, "total"): one.gpus for one in state.engines}
     gpus |= {(one.name, "free"): one.free_gpus for one in state.engines}
     yield _gauge("engine_gpus", "GPUs of an engine: all, and those that are free.", ("engine", "kind"), gpus.items())
+    about = "Entries of the record that an export has not sent yet."
+    left = (((name,), one.waiting) for name, one in scrape.exports.items())
+    yield _gauge("record_export_waiting", about, ("export",), left)
+    about = "1 if the receiver of an export of the record does not take entries."
+    failing = (((name,), float(bool(one.error))) for name, one in scrape.exports.items())
+    yield _gauge("record_export_failing", about, ("export",), failing)
     awake = CounterMetricFamily(
         "fate_flow_scheduler_awake_seconds", "Time for which schedulers of this party were awake, all together."
     )

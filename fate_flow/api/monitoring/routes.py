@@ -23,6 +23,7 @@ from fate_flow.api.monitoring.peer_states import peers_of
 from fate_flow.api.v1.envelope import error_response
 from fate_flow.core.access.client_roles import METRICS, OPEN, READ
 from fate_flow.core.model.errors import FlowError
+from fate_flow.records.export_state import ExportStates
 from fate_flow.records.measures.kept_measures import read_measures
 from fate_flow.relay.spool import Spool
 
@@ -89,6 +90,7 @@ def scrape_of(services: Services, spool: Spool | None) -> Scrape:
         peers_of(settings), tuple(sorted(settings.routes)),
         tuple(read_measures(settings.measures_dir)), None if spool is None else spool.used_bytes(),
         settings.limits.spool_max_bytes, services.context.disk(),
+        ExportStates(settings.shared).all(one.name for one in settings.recording.exports),
     )  # fmt: skip
 
 

@@ -69,8 +69,8 @@ class Followed:
     def as_document(self) -> dict[str, Any]:
         """Return its form in JSON."""
         return {
-            "entries": [one.as_document() for one in self.entries], "position": _as_document(self.position),
-            "has_more": self.has_more, "beyond": _as_document(self.beyond),
+            "entries": [one.as_document() for one in self.entries], "position": position_document(self.position),
+            "has_more": self.has_more, "beyond": position_document(self.beyond),
         }  # fmt: skip
 
 
@@ -88,7 +88,8 @@ def read_position(document: object) -> Position:
     return {str(log): _place(str(log), place) for log, place in document.items()}
 
 
-def _as_document(position: Position) -> dict[str, list[int]]:
+def position_document(position: Position) -> dict[str, list[int]]:
+    """Return the form in JSON of a position."""
     return {log: list(place) for log, place in position.items()}
 
 

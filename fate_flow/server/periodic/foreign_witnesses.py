@@ -12,7 +12,7 @@ from fate_flow.core.wire.v1.envelope import DEST_PARTY_ID
 from fate_flow.peers.peer_http import PeerHttp
 from fate_flow.server.periodic.periodic_work import PeriodicWork
 from fate_flow.services.witnesses.foreign import ForeignOffer, ForeignWitnesses
-from fate_flow.settings.logs import RecordWitness
+from fate_flow.settings.recording.record import RecordWitness
 
 _STAND_BY_SECONDS, _LOOK_SECONDS, _LEAST_SECONDS = 2.0, 2.0, 0.2
 _SECONDS = 5.0               # for an answer

@@ -1,6 +1,7 @@
 """Spans as OpenTelemetry's SDK sends them: in batches, by a thread, over OTLP and HTTP.
 
-This module alone imports the SDK (the extra `fate_flow[opentelemetry]`). Its threads do not survive a fork.
+Only this module, and `exporting/collector_logs.py`, import the SDK (the extra `fate_flow[opentelemetry]`). Its threads
+do not survive a fork.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from fate_flow import __version__
 from fate_flow.core.metrics.spans import ERROR, FATE_FLOW, Span, SpanId, SpanKind
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.server.tracing.headers import read_headers
+from fate_flow.server.tracing.sdk_messages import messages_of_sdk
 from fate_flow.settings.settings import Settings
-from fate_flow.settings.traces import TraceSettings
+from fate_flow.settings.traces import HEADERS_KEY, TraceSettings
 
 log = logging.getLogger(__name__)
 
@@ -48,11 +50,9 @@ class CollectedSpans:
 
     def __init__(self, settings: Settings, process: str) -> None:
         given = settings.traces
-        session = requests.Session()
-        session.trust_env = False        # the address of the collector is that of the configuration, without proxies
         exporter = OTLPSpanExporter(
-            given.endpoint, certificate_file=given.ca_file or _of_system(), headers=_headers(given),
-            timeout=_SEND_SECONDS, session=session,
+            given.endpoint, certificate_file=given.ca_file or authorities(), headers=_headers(given),
+            timeout=_SEND_SECONDS, session=session_for_collector(),
         )  # fmt: skip
         self._watched = _Watched(exporter)
         self._ids = _GivenIds()
@@ -109,18 +109,16 @@ class _Watched(SpanExporter):
         self._exporter = exporter
         self.fails = False
         self._lost = 0
-        self._first = _FirstText()
-        of_sdk = logging.getLogger("opentelemetry")
-        of_sdk.handlers[:], of_sdk.propagate = [self._first], False
+        self._messages = messages_of_sdk()
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        self._first.text = ""
+        self._messages.forget()
         result = self._exporter.export(spans)
         fails = result is not SpanExportResult.SUCCESS
         if fails:
             self._lost += len(spans)
         if fails and not self.fails:
-            log.warning("traces.endpoint: the collector takes no spans, they are lost: %s", self._first.text)
+            log.warning("traces.endpoint: the collector takes no spans, they are lost: %s", self._messages.first)
         if self.fails and not fails:
             log.warning("traces.endpoint: the collector takes spans again; %d or more are lost", self._lost)
             self._lost = 0
@@ -134,16 +132,14 @@ class _Watched(SpanExporter):
         return self._exporter.force_flush(timeout_millis)
 
 
-class _FirstText(logging.Handler):
-    """Keeps the first thing that the SDK says about a batch, which is the reason of a failure."""
-
-    text = ""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.text = self.text or record.getMessage()
+def session_for_collector() -> requests.Session:
+    """Return what sends to a collector: to the address of the configuration, without proxies of the environment."""
+    session = requests.Session()
+    session.trust_env = False
+    return session
 
 
-def _of_system() -> str:
+def authorities() -> str:
     """Return the file or the folder with the authorities of the system, as `ssl.create_default_context` finds them;
     requests would take those of the package certifi. If there are none, a path that does not exist: none is trusted."""
     paths = ssl.get_default_verify_paths()
@@ -153,7 +149,7 @@ def _of_system() -> str:
 def _headers(traces: TraceSettings) -> dict[str, str]:
     """Return the headers of the file. A process that starts later does not fail because the file has gone since."""
     try:
-        return read_headers(traces)
+        return read_headers(traces.headers_file, HEADERS_KEY)
     except BadSettings as error:
         log.warning("%s; spans are sent without headers", error.message)
         return {}

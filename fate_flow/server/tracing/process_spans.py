@@ -9,6 +9,7 @@ from fate_flow.core.metrics.spans import NoSpans, Spans
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.server.tracing.headers import read_headers
 from fate_flow.settings.settings import Settings
+from fate_flow.settings.traces import HEADERS_KEY
 
 
 class SentSpans(Spans, Protocol):
@@ -24,7 +25,8 @@ class ProcessSpans:
     def __init__(self, settings: Settings) -> None:
         """Raise BadSettings if traces are wanted, and what they need is not installed, or their headers are wrong."""
         self._settings = settings
-        read_headers(settings.traces)        # each process reads them itself: workers must not inherit them in memory
+        # Each process reads them itself: workers must not inherit them in memory.
+        read_headers(settings.traces.headers_file, HEADERS_KEY)
         self._make = _maker() if settings.traces.is_on else None
         self._made: SentSpans | None = None
 

@@ -44,6 +44,20 @@ def _end_before(tx: Transaction, head: Head, place: tuple[int, int]) -> tuple[in
     return min(place, (head.epoch, head.size))
 
 
+def waiting(tx: Transaction, position: Position) -> int:
+    """Return how many entries were sealed after this position."""
+    return sum(_size_after(tx, head, position.get(head.log, (0, 0))) for head in tx.record_heads())
+
+
+def _size_after(tx: Transaction, head: Head, place: tuple[int, int]) -> int:
+    epoch, index = place
+    if epoch >= head.epoch:
+        return max(0, head.size - index) if epoch == head.epoch else 0
+    earlier = (one for one in tx.record_epochs(head.log) if epoch <= one < head.epoch)
+    sizes = (tx.epoch_size(head.log, one) - (index if one == epoch else 0) for one in earlier)
+    return head.size + sum(max(0, one) for one in sizes)
+
+
 def sealed_since(tx: Transaction, position: Position, most: int) -> tuple[tuple[StoredEntry, ...], Position]:
     """Return the entries that were sealed after this position, and where they end."""
     heads = tx.record_heads()

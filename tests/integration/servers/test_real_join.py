@@ -17,20 +17,40 @@ from fate_flow.server.periodic.record_sealer import log_signer
 from fate_flow.services.record.checkpoints import origin_of
 from fate_flow.settings.reader import load_settings
 from tests.kit.peers.small_witness import SmallWitness
+from tests.kit.record.syslog_receiver import SyslogServer, syslog_server
 from tests.kit.servers.home_files import contents_below
 from tests.kit.servers.party_servers import GUEST, HOST, OTHER, Cluster, PartyServer, toy
 from tests.kit.servers.strangers import PARTIES, SECONDS, Strangers, strangers_at
 from tests.kit.servers.warm import WARM
+from tests.kit.traces.collector import Collector, collector
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
-def strangers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Strangers]:
+def siem() -> Iterator[SyslogServer]:
+    with syslog_server() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def logs() -> Iterator[Collector]:
+    with collector() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def strangers(
+    tmp_path_factory: pytest.TempPathFactory, siem: SyslogServer, logs: Collector
+) -> Iterator[Strangers]:
     folder, parties = tmp_path_factory.mktemp("strangers"), (*PARTIES, OTHER)
+    exports = {
+        "siem": {"syslog": f"127.0.0.1:{siem.port}", "tls": False}, "collector": {"opentelemetry": logs.url},
+    }  # fmt: skip
     with WITNESS.served() as url:
-        more = {"record": {"switch": True, "witnesses": {"public": {"url": url, "key": WITNESS.vkey}}}}
+        witnesses = {"public": {"url": url, "key": WITNESS.vkey}}
+        more = {"record": {"switch": True, "witnesses": witnesses, "exports": exports}}
         with strangers_at(folder, 26000, party_ids=parties, more=more) as found:
             yield found
 
@@ -63,7 +83,7 @@ def joined(strangers: Strangers, invited: str = HOST) -> tuple[str, str, str]:
     return text, shown, done.out
 
 
-def test_two_commands_join_two_servers_that_run(strangers: Strangers) -> None:
+def test_two_commands_join_two_servers_that_run(strangers: Strangers, siem: SyslogServer, logs: Collector) -> None:
     for party_id in (*PARTIES, OTHER):
         WITNESS.knows(own_log_key(strangers, party_id).text())
     text, shown, shown_there = joined(strangers)
@@ -89,6 +109,7 @@ def test_two_commands_join_two_servers_that_run(strangers: Strangers) -> None:
     answer = eventually(lambda: submitted(guest), "the parties to reach each other")
     eventually(lambda: guest.job(str(answer["jobId"]))["f_status"] == "success", "the end of the job")
     check_records(strangers, str(answer["jobId"]))
+    check_exports(strangers, siem, logs)
 
     again = strangers.join(text)
     assert again.code == 1
@@ -136,6 +157,27 @@ def check_records(strangers: Strangers, job_id: str) -> None:
     policy.write_text("".join(strangers.audit(party_id, "keys").out for party_id in PARTIES))
     done = WARM.run("fate_flow", "verify", str(job), "--policy", str(policy), seconds=SECONDS)
     assert done.code == 3, done.out + done.err        # each entry is proved; the policy asks for no witness
+
+
+def check_exports(strangers: Strangers, siem: SyslogServer, logs: Collector) -> None:
+    """Programs that collect logs have got what each server has recorded: the same entries, at their places."""
+    for own in PARTIES:
+        printed = map(json.loads, strangers.audit(own, "search", "--as", "lines").out.splitlines())
+        recorded = {(one["log"], one["index"]): one["entry"] for one in printed if one["epoch"]}
+
+        def by_syslog(own: str = own) -> dict[tuple[str, int], str]:
+            said = (one.said for one in siem.messages if one.said["own_party"] == own)
+            return {(one["log"], one["index"]): one["entry"] for one in said}
+
+        def by_collector(own: str = own) -> dict[tuple[str, int], str]:
+            sent = (one for one in logs.logs if one.resource["fate_flow.own_party.id"] == own)
+            places = ((one.attributes["fate_flow.record.log"], one.attributes["fate_flow.record.index"], one.body)
+                      for one in sent)
+            return {(log, index): body for log, index, body in places}
+
+        for arrived in (by_syslog, by_collector):
+            eventually(lambda got=arrived, all_=recorded: got().items() >= all_.items(), lambda: siem.entries[-5:])
+        assert len(recorded) > 20
 
 
 def exchanged(strangers: Strangers, own: str, other: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from fate_flow.core.access.key_list import read_key_list
@@ -21,6 +22,8 @@ from fate_flow.services.record.checkpoints import sign_heads
 from fate_flow.services.record.proving import prove
 from fate_flow.services.record.sealing import seal_new
 from fate_flow.services.use_cases.keys import save_key_list
+from fate_flow.settings.recording.exports import SyslogExport
+from fate_flow.settings.recording.record import RecordSettings
 from fate_flow.store.memory.store import MemoryStore
 from tests.kit.api.client_world import START, World, make_world
 from tests.kit.services.hand_server import HandServer
@@ -35,6 +38,13 @@ def recorded_world(folder: Path) -> World:
     world = make_world(folder, keeps_record=True)
     record_job(world)
     return world
+
+
+def add_exports(world: World, *names: str) -> None:
+    """Let the configuration of the party name exports of its record."""
+    exports = tuple(SyslogExport(one, "127.0.0.1", 1, False) for one in names)
+    settings = replace(world.services.settings, recording=RecordSettings(True, (), exports))
+    object.__setattr__(world.services, "settings", settings)
 
 
 def record_job(world: World) -> None:

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from fate_flow.core.metrics.spans import SpanId
@@ -36,6 +38,19 @@ class Received:
         return str(self.resource["fate_flow.own_party.id"])
 
 
+@dataclass(frozen=True)
+class ReceivedLog:
+    """A log as a collector sees it. `at`: milliseconds; `trace`: empty if it has none."""
+
+    name: str
+    severity: str                  # INFO, WARN
+    at: int
+    body: str
+    trace: str
+    attributes: Mapping[str, Any]
+    resource: Mapping[str, Any]
+
+
 @dataclass
 class Collector:
     """Answers with `status`, or not before `hangs` is set."""
@@ -46,6 +61,7 @@ class Collector:
     paths: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)       # of each request, with names in lower case
     spans: list[Received] = field(default_factory=list)
+    logs: list[ReceivedLog] = field(default_factory=list)
 
     def of_trace(self, trace: str) -> list[Received]:
         return [one for one in self.spans if one.id.trace == trace]
@@ -74,7 +90,9 @@ def collector(context: ssl.SSLContext | None = None) -> Iterator[Collector]:
             found.headers.append({name.lower(): value for name, value in self.headers.items()})
             if found.hangs is not None:
                 found.hangs.wait(60)
-            if found.status == 200:
+            if found.status == 200 and self.path == "/v1/logs":
+                found.logs += decoded_logs(body)
+            elif found.status == 200:
                 found.spans += decoded(body)
             with suppress(OSError):
                 self.send_response(found.status)
@@ -107,6 +125,22 @@ def decoded(body: bytes) -> list[Received]:
         _received(span, _values(resource.resource.attributes))
         for resource in request.resource_spans for scope in resource.scope_spans for span in scope.spans
     ]  # fmt: skip
+
+
+def decoded_logs(body: bytes) -> list[ReceivedLog]:
+    """The logs of one request."""
+    request = ExportLogsServiceRequest.FromString(body)
+    return [
+        _received_log(one, _values(resource.resource.attributes))
+        for resource in request.resource_logs for scope in resource.scope_logs for one in scope.log_records
+    ]  # fmt: skip
+
+
+def _received_log(one: LogRecord, resource: Mapping[str, Any]) -> ReceivedLog:
+    return ReceivedLog(
+        one.event_name, one.severity_text, one.time_unix_nano // 1_000_000, one.body.string_value, one.trace_id.hex(),
+        _values(one.attributes), resource,
+    )  # fmt: skip
 
 
 def _received(span: Span, resource: Mapping[str, Any]) -> Received:

@@ -9,7 +9,7 @@ from fate_flow.core.record.note import read_note_key
 from fate_flow.server.periodic.foreign_witnesses import ForeignRounds, sending_to
 from fate_flow.services.record.checkpoints import origin_of
 from fate_flow.services.witnesses.foreign import ForeignOffer, ForeignWitnesses
-from fate_flow.settings.logs import RecordWitness
+from fate_flow.settings.recording.record import RecordWitness
 from tests.kit.core.signers import has_signed
 from tests.kit.peers.small_witness import SmallWitness
 from tests.kit.services.witness_parties import WitnessParty

@@ -8,8 +8,8 @@ import pytest
 
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.record.note import COSIGNATURE
-from fate_flow.settings.logs import RecordSettings
 from fate_flow.settings.reader import load_settings
+from fate_flow.settings.recording.record import RecordSettings
 from tests.kit.core.signers import Signer
 
 KEY = Signer("witness.example/a", COSIGNATURE).key.text()

@@ -24,6 +24,7 @@ from fate_flow.core.metrics.measures import (
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.status import JobStatus
+from fate_flow.records.export_state import ExportState, ExportStates
 from fate_flow.records.measures.kept_measures import KeptMeasures
 from fate_flow.services.context.counting import count_pending
 from fate_flow.services.context.pending import Pending
@@ -31,6 +32,7 @@ from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import Client, add_client, revoke_client
 from fate_flow.store.values import Delivery
 from tests.kit.api.client_world import GUEST, HOST, World, make_world
+from tests.kit.api.recorded_world import add_exports
 from tests.kit.api.signed_requests import asked
 from tests.kit.notifications.subscribers import ANN, BEN, OPS, a_notification
 
@@ -205,6 +207,16 @@ def test_a_key_for_metrics_reads_nothing_else(signed: World) -> None:
     assert asked(signed, scraper, "/v1/job/query", {"job_id": "1"}).json["retcode"] == 108
     response = signed.client.post("/v1/version/get", headers=password(scraper), json={})
     assert response.json["retcode"] == 109
+
+
+def test_exports_of_the_record_say_what_waits_and_whether_it_is_taken(world: World) -> None:
+    add_exports(world, "siem", "new")
+    ExportStates(world.home).write("siem", ExportState({"own": (1, 4)}, 7, "connection refused"))
+    found = samples(world.client.get("/metrics").text)
+    assert {key: value for key, value in found.items() if key[0].startswith("record_export")} == {
+        ("record_export_waiting", ("siem",)): 7.0, ("record_export_failing", ("siem",)): 1.0,
+        ("record_export_waiting", ("new",)): 0.0, ("record_export_failing", ("new",)): 0.0,
+    }  # fmt: skip
 
 
 # ---------------------------------------------------------------------- probes

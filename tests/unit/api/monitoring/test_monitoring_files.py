@@ -18,6 +18,7 @@ from fate_flow.api.monitoring.routes import scrape_of
 from fate_flow.core.metrics.measures import MEASURES
 from fate_flow.records.measures.kept_measures import KeptMeasures
 from tests.kit.api.client_world import World, make_world
+from tests.kit.api.recorded_world import add_exports
 
 FOLDER = Path(__file__).parents[4] / "deploy" / "monitoring"
 GUIDE = Path(__file__).parents[4] / "docs" / "guides" / "monitoring.md"
@@ -37,6 +38,7 @@ def world(tmp_path: Path) -> World:
         else:
             measures.count(one, *labels)
     made.add_job()
+    add_exports(made, "siem")
     return made
 
 

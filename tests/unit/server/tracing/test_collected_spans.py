@@ -14,7 +14,7 @@ import pytest
 
 from fate_flow.core.metrics.spans import NoSpans, Span, SpanId, SpanKind
 from fate_flow.core.model.errors import BadSettings
-from fate_flow.server.tracing.collector import _of_system
+from fate_flow.server.tracing.collector import authorities
 from fate_flow.server.tracing.process_spans import ProcessSpans
 from fate_flow.settings.settings import Settings
 from fate_flow.settings.traces import TraceSettings
@@ -137,9 +137,9 @@ def test_without_a_file_of_the_system_its_folder_counts_and_without_both_nothing
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
-    assert _of_system() == str(tmp_path)
+    assert authorities() == str(tmp_path)
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "none"))
-    assert not Path(_of_system()).exists()
+    assert not Path(authorities()).exists()
 
 
 def test_each_request_has_the_headers_of_the_file(received: Collector, tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from ipaddress import ip_address
 from ssl import SSLError, create_default_context
+from urllib.parse import SplitResult
 
 from fate_flow.core.model.errors import BadSettings
+from fate_flow.settings.reading.section import split_url
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63}){0,15}\.?")
 
@@ -19,6 +21,26 @@ def read_host_names(listed: object, name: str) -> frozenset[str]:
         if not isinstance(one, str) or not _HOST_NAME.fullmatch(one):
             raise BadSettings(f"{name}: {one!r} is not a host name, such as fate.example.org, without a port")
     return frozenset(listed)
+
+
+def read_https_url(url: str, name: str, example: str = "") -> SplitResult:
+    """Return the parts of a URL of https, or of http on this machine, without user, query and fragment. Raise
+    BadSettings, which does not show the URL: it may have a secret."""
+    parts = split_url(url, name)
+    is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+    is_more = parts.query or parts.fragment or parts.username is not None
+    if is_more or not is_safe or not parts.hostname or not url.isprintable():
+        raise BadSettings(
+            f"{name}: is not an https URL without user, query and fragment{example and f', such as {example}'}; "
+            "http is only for 127.0.0.1"
+        )
+    return parts
+
+
+def collector_url(url: str, where: str, path: str) -> str:
+    """Return the URL of a collector, with this path unless it has one. Raise BadSettings."""
+    parts = read_https_url(url, where, "https://collector.example.org:4318")
+    return parts._replace(path=path).geturl() if parts.path in ("", "/") else url
 
 
 def check_authorities(file: str, scheme: str, name: str) -> None:

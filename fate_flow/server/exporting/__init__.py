@@ -1,0 +1,1 @@
+"""What is recorded, sent to programs that collect logs."""

@@ -1,0 +1,1 @@
+"""Programs that get what is recorded."""
