@@ -22,7 +22,7 @@ from fate_flow.api.between_parties.exchange import ForwardReply
 from fate_flow.components.providers.table import ProviderTable, provider_table
 from fate_flow.core.metrics.measures import EXCHANGE_BYTES, SENT, Measures, Unmeasured
 from fate_flow.core.model.artifact import TABLE
-from fate_flow.core.model.errors import BadSettings
+from fate_flow.core.model.errors import DATABASE_AWAY, BadSettings
 from fate_flow.core.model.spec import Party
 from fate_flow.core.quotas.disk_space import text_for_parties
 from fate_flow.core.text.os_errors import os_error_text
@@ -298,9 +298,9 @@ class EffectRunner:
         while (effect := self._effects.get()) is not None:
             try:
                 effect()
-            except Exception:
+            except Exception as error:
                 # The poll finds a failed effect again in the rows.
-                log.exception("an effect failed")
+                log.error("an effect failed: %s", error, exc_info=not isinstance(error, DATABASE_AWAY))
 
 
 class JobIds:

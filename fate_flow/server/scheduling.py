@@ -21,7 +21,7 @@ from typing import Any
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from fate_flow.core.metrics.measures import SCHEDULER_SECONDS
-from fate_flow.core.model.errors import StorageUnavailable
+from fate_flow.core.model.errors import DATABASE_AWAY
 from fate_flow.core.model.job import Answer, Command, TaskKey
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply
 from fate_flow.core.wire.v1.paths import endpoint_of
@@ -232,7 +232,7 @@ class SchedulerLoop:
                 self._stand_by()
         except Exception as error:
             # The loop must survive every error of a round; the poll finds what was missed.
-            log.error("a round of the scheduler failed: %s", error, exc_info=not isinstance(error, StorageUnavailable))
+            log.error("a round of the scheduler failed: %s", error, exc_info=not isinstance(error, DATABASE_AWAY))
             self._is_poll_due = True
             time.sleep(0.2)
 

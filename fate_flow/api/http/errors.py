@@ -18,7 +18,7 @@ from werkzeug.routing import Rule
 
 from fate_flow.api.http.caller import trace_of_request
 from fate_flow.api.http.unread import BROKEN_BODIES, broken_body
-from fate_flow.core.model.errors import CommitUnknown, FlowError, StorageUnavailable
+from fate_flow.core.model.errors import DATABASE_AWAY, Busy, FlowError
 
 LOG = logging.getLogger(__name__)
 
@@ -107,6 +107,7 @@ def defect_text(error: Exception) -> str:
 
 
 def log_failure(error: FlowError) -> None:
-    """Log an error that is the server's own; without a traceback if the database failed: that is no bug of ours."""
-    is_of_database = isinstance(error, (StorageUnavailable, CommitUnknown))
-    LOG.error("%s %s: %s", request.method, request.path, error.message, exc_info=None if is_of_database else error)
+    """Log an error that is the server's own; without a traceback if the database failed, or if there was too much to do
+    at once: that is no bug of ours."""
+    is_no_bug = isinstance(error, (*DATABASE_AWAY, Busy))
+    LOG.error("%s %s: %s", request.method, request.path, error.message, exc_info=None if is_no_bug else error)

@@ -95,5 +95,9 @@ class CommitUnknown(StorageFailed):
     """The database was gone while it committed; whether anything was changed is not known."""
 
 
+DATABASE_AWAY = (StorageUnavailable, CommitUnknown)
+"""Errors that are no bug of ours: they are logged without a traceback."""
+
+
 class BadSettings(FlowError):
     """The configuration is wrong; the message names the file and the key."""

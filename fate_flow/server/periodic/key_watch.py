@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from fate_flow.core.model.errors import StorageFailed
 from fate_flow.services.context.ports import Context
 from fate_flow.services.use_cases.key_ends import OwnList, key_warnings
 
@@ -26,7 +27,12 @@ class KeyWatch:
     def look(self) -> None:
         now = self._passed()
         self._written = {text: at for text, at in self._written.items() if now - at < _AGAIN_SECONDS}
-        for text in key_warnings(self._context, self._own):
+        try:
+            found = key_warnings(self._context, self._own)
+        except StorageFailed as error:
+            LOG.error("which keys end soon cannot be read: %s", error.message)
+            return
+        for text in found:
             if text not in self._written:
                 self._written[text] = now
                 LOG.warning("%s", text)

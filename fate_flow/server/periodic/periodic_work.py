@@ -7,6 +7,8 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from fate_flow.core.model.errors import DATABASE_AWAY
+
 log = logging.getLogger(__name__)
 
 _END_SECONDS = 5.0
@@ -54,7 +56,7 @@ class PeriodicWork(ABC):
                 break
             try:
                 pause = self.step()
-            except Exception:
-                log.exception(self._failure)
+            except Exception as error:
+                log.error("%s: %s", self._failure, error, exc_info=not isinstance(error, DATABASE_AWAY))
                 pause = self._again
         self._close()

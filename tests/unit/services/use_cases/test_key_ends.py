@@ -8,7 +8,7 @@ import pytest
 
 from fate_flow.core.access.key_ends import SOON_MS, ending_soon
 from fate_flow.core.access.key_list import MESSAGE, RECORD, TLS, KeyList, KeyState, ListedKey, PartyKeys
-from fate_flow.core.model.errors import BadSettings
+from fate_flow.core.model.errors import BadSettings, StorageUnavailable
 from fate_flow.peers.key_lists import sign_key_list
 from fate_flow.server.periodic.key_watch import KeyWatch
 from fate_flow.services.use_cases.joining import described_parties
@@ -89,3 +89,17 @@ def test_the_log_has_each_warning_once_a_day(caplog: pytest.LogCaptureFixture) -
             watch.look()
             assert len(caplog.messages) == lines, now
     assert caplog.messages[0].startswith("the last tls key of party 9999 ends in 1 day; ")
+
+
+def test_a_database_that_is_away_is_one_line(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The timer that looks would log a traceback."""
+    host = a_host()
+
+    def away() -> None:
+        raise StorageUnavailable("locked")
+
+    monkeypatch.setattr(host.store, "reading", away)
+    KeyWatch(host.context, lambda: None, lambda: 0.0).look()
+    assert caplog.messages[-1] == "which keys end soon cannot be read: locked"
