@@ -348,7 +348,8 @@ class Cluster:
             return [one for party in self.parties.values() for one in party.unfinished()]
 
         eventually(lambda: not unfinished(), lambda: "\n".join(["idle servers", *unfinished()]))
-        assert [one for party in self.parties.values() for one in party.tracebacks()] == []
+        found = [one for party in self.parties.values() for one in party.tracebacks()]
+        assert not found, "\n\n".join(found)
 
     @contextmanager
     def unchanged(self, *, besides: Collection[str] = ()) -> Iterator[None]:
