@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from base64 import b64decode
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from fate_flow.core.record.commitment import commitment, number_of
 from fate_flow.core.record.entry import read_entry
 from fate_flow.core.record.note import COSIGNATURE, read_note, read_note_key, sign_note
 from fate_flow.core.record.proof import read_entry_proof
+from fate_flow.core.record.segment import Segment, read_segment_text, segment_text
 from fate_flow.core.record.tree import is_consistent, leaf_hash, root_of
 from tests.kit.core.signers import Signer, has_signed
 
@@ -43,6 +47,20 @@ def test_the_entries_and_their_tree(vectors: dict[str, Any]) -> None:
     assert [root_of(leaves[:size]).hex() for size in range(4)] == vectors["roots"]
     proof = [bytes.fromhex(one) for one in vectors["consistency_2_to_3"]]
     assert is_consistent(2, root_of(leaves[:2]), 3, root_of(leaves), proof)
+
+
+def test_the_segment(vectors: dict[str, Any]) -> None:
+    """The file decompresses to the text, and the text has the first two entries; compressors may differ."""
+    file = b64decode(vectors["segment_file"])
+    assert sha256(file).hexdigest() == vectors["segment_sha256"]
+    text = gzip.decompress(file)
+    assert text.decode() == vectors["segment_text"]
+    about, *lines = map(json.loads, text.splitlines())
+    assert [one["entry"] for one in lines] == vectors["entries"][:2]
+    segment = Segment(about["log"], about["epoch"], about["first"], about["end"], 7, 9, 0, True)
+    found = read_segment_text(segment, text)
+    assert segment_text(segment, found) == text
+    assert [(one.id, one.index, one.salt) for one in found] == [(7, 0, ""), (9, 1, vectors["salt"])]
 
 
 def test_the_checkpoint_with_its_cosignature(vectors: dict[str, Any]) -> None:
