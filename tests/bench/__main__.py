@@ -16,7 +16,7 @@ from tests.bench.cluster import ROOT, BenchFailed
 from tests.bench.machine import machine
 from tests.bench.numbers import medians
 from tests.bench.report import show_machine, show_measurement
-from tests.bench.scale import million, servers, simulated
+from tests.bench.scale import long_record, million, servers, simulated
 from tests.bench.trees import compare
 from tests.kit.tool import end_cleanly, tell, whole_number, write_results
 
@@ -69,6 +69,7 @@ MEASUREMENTS = {
         {"small": 1_000, "large": 1_000_000, "requests_each": 5},
         {"small": 1_000, "large": 10_000, "requests_each": 3},
     ),
+    15: Measurement("a long record", long_record.measure, {"entries": 10_000_000}, {"entries": 200_000}),
 }  # fmt: skip
 
 

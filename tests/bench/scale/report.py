@@ -49,5 +49,17 @@ def show_million(medians: Document) -> None:
     print(f"{'the large database, MB':<36}{medians['large_mb']:>9.0f}")
 
 
+def show_long_record(medians: Document) -> None:
+    for name in ("short", "long"):
+        one = medians[name]
+        append, show = one["append_ms"], one["show_ms"]
+        print(f"    {name + ' record: append a job':<36}{append['median']:>9.2f} ms    at most {append['max']:.2f}")
+        print(f"    {name + ' record: show a job':<36}{show['median']:>9.2f} ms    at most {show['max']:.2f}")
+    print(f"{'append, long : short':<36}{medians['ratio_of_append']:>9.3f}")
+    print(f"{'verified in a second of a core':<36}{medians['verified_per_cpu_s']:>9.0f}")
+    each = medians["bytes_per_entry"]
+    print(f"{'the database, GB':<36}{medians['database_gb']:>9.2f}       {each:.0f} bytes an entry")
+
+
 def _row(what: str, values: Document) -> None:
     print(f"{what:<36}" + ", ".join(f"{name} {value:.1f}" for name, value in values.items()))
