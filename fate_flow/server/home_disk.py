@@ -1,4 +1,5 @@
-"""The free space of the disks that a server writes to, and the line in the log when it becomes scarce."""
+"""The free space of the disks that a server writes to, the line in the log when it becomes scarce, and the space that
+is kept for what has to be recorded then."""
 
 from __future__ import annotations
 
@@ -74,3 +75,55 @@ class DiskWatch:
         elif self._was_short and not is_short:
             LOG.warning("party %s takes new jobs, uploads and messages again: enough of its disk is free", self._own)
         self._was_short = is_short
+
+
+class DiskReserve:
+    """Space on the disk with the database that nothing else takes: a file, which is removed when the database finds no
+    space any more. So a stop, a revocation or a refusal can be written, and recorded, on a full disk."""
+
+    def __init__(self, file: Path | None, size: int, disk: Callable[[], DiskSpace]) -> None:
+        """`file`: beside the database; None: that is on no disk of this machine. `size`: in bytes; 0: none."""
+        self._file, self._size, self._disk = file, size, disk
+
+    def keep(self) -> None:
+        """Make the file if it is not there, and the disk has space enough for it and for everything else."""
+        if self._file is None:
+            return
+        with suppress(OSError):                      # made again when there is space, at the next look
+            if (self._file.stat().st_size if self._file.exists() else 0) == self._size:
+                return
+            self._file.unlink(missing_ok=True)
+            if self._size and not self._disk().is_short(2 * self._size) and self._free() > 2 * self._size:
+                self._make()
+
+    def give_back(self) -> bool:
+        """Remove the file; return whether there is space now, also if another process has just removed it."""
+        if self._file is None or not self._size:
+            return False
+        try:
+            self._file.unlink()
+        except FileNotFoundError:
+            return self._free() > self._size // 4
+        except OSError:
+            return False
+        LOG.error(
+            "the disk with the database is full: the %d MiB that are kept for stops, revocations and refusals are "
+            "given back to it; free some space", self._size >> 20,
+        )  # fmt: skip
+        return True
+
+    def _make(self) -> None:
+        assert self._file is not None
+        descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(descriptor, 0, self._size)
+        except OSError:
+            self._file.unlink(missing_ok=True)       # a part of it keeps nothing
+            raise
+        finally:
+            os.close(descriptor)
+
+    def _free(self) -> int:
+        assert self._file is not None
+        found = os.statvfs(self._file.parent)
+        return found.f_bavail * found.f_frsize

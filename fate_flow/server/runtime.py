@@ -50,7 +50,7 @@ from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.adapters import JobFiles, SpoolExchange
 from fate_flow.server.engines.kinds import build_engines
 from fate_flow.server.engines.parts import EngineParts
-from fate_flow.server.home_disk import HomeDisk
+from fate_flow.server.home_disk import DiskReserve, HomeDisk
 from fate_flow.server.model_store import ModelStore
 from fate_flow.server.other_parties.party_routes import RouteUrls
 from fate_flow.server.party_disk import PartyDiskUse
@@ -63,6 +63,7 @@ from fate_flow.services.participant.stream_calls import StreamCalls, opens_all
 from fate_flow.services.use_cases.units import Wake
 from fate_flow.settings.client_keys import make_client_keys
 from fate_flow.settings.settings import Settings
+from fate_flow.store.contract.transaction_retry import Retry
 from fate_flow.store.database.opening import open_database, sqlite_file
 from fate_flow.store.segment_files import SegmentFiles
 from fate_flow.store.sql.store import SqlStore
@@ -203,6 +204,13 @@ def _made_once(path: Path, size: int) -> bytes:
     return path.read_bytes()
 
 
+def reserve_of(settings: Settings) -> DiskReserve:
+    """Return the space that is kept for the record, if there is one and its database is on a disk of this machine."""
+    file = sqlite_file(settings.database_url, settings.home)
+    size = settings.recording.reserve if settings.recording.is_on else 0
+    return DiskReserve(file and file.with_name(f"{file.name}.reserve"), size, disk_of(settings))
+
+
 def disk_of(settings: Settings) -> HomeDisk:
     """Return what looks at the disks that the server writes to."""
     file = sqlite_file(settings.database_url, settings.home)
@@ -269,6 +277,7 @@ def build_context(
         models=ModelStore(settings.models_dir),
         measures=measures or Unmeasured(),
         keeps_record=settings.recording.is_on,
+        retry=Retry(make_space=reserve_of(settings).give_back),
     )
 
 

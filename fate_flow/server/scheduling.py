@@ -57,6 +57,7 @@ from fate_flow.server.runtime import (
     keep_of,
     open_log,
     open_store,
+    reserve_of,
     write_json,
 )
 from fate_flow.server.tracing.process_spans import ProcessSpans
@@ -127,6 +128,7 @@ class SchedulerLoop:
         self._ticks.every(limits.heartbeat_interval, self._beat_due)
         self._ticks.every(ALIVE_SECONDS, self._show_alive)
         self._ticks.every(LOOK_SECONDS, DiskWatch(settings.party_id, context.disk).look)
+        self._ticks.every(LOOK_SECONDS, reserve_of(settings).keep)
         own = OwnKeys(settings.party_id, settings.keys_dir, settings.private_key, context.clock)
         self._ticks.every(KEY_SECONDS, KeyWatch(context, own.last_list, time.monotonic).look)
         # With its own cache of parsed documents: another thread must not change that of the scheduler.

@@ -91,6 +91,10 @@ class StorageUnavailable(StorageFailed):
     """The database was locked, broke a deadlock, or was gone before the commit; nothing was changed."""
 
 
+class DiskFull(StorageFailed):
+    """The disk of the database has no space for the write; nothing was changed."""
+
+
 class CommitUnknown(StorageFailed):
     """The database was gone while it committed; whether anything was changed is not known."""
 

@@ -31,6 +31,7 @@ class RecordSettings:
     is_on: bool = False
     witnesses: tuple[RecordWitness, ...] = field(default_factory=tuple)
     exports: tuple[RecordExport, ...] = field(default_factory=tuple)
+    reserve: int = 64 << 20      # bytes of the disk with a SQLite database that are kept for it; 0: none
 
 
 def read_record(section: Section) -> RecordSettings:
@@ -40,8 +41,9 @@ def read_record(section: Section) -> RecordSettings:
     exports = tuple(one for one in read if one is not None)
     if exports and not is_on:
         section.problems.append(f"{outside.path}: is set, but {section.name('switch')} is not true")
+    reserve = section.whole("reserve", RecordSettings.reserve)
     section.refuse_others()
-    return RecordSettings(is_on, witnesses, exports)
+    return RecordSettings(is_on, witnesses, exports, reserve)
 
 
 @collected

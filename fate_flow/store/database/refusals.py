@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 import peewee
 from peewee import Database
 
-from fate_flow.core.model.errors import CommitUnknown, StorageFailed, StorageUnavailable
+from fate_flow.core.model.errors import CommitUnknown, DiskFull, StorageFailed, StorageUnavailable
 from fate_flow.store.database.opening import is_disk_full, is_lost, is_passing
 
 REFUSALS = (peewee.DatabaseError, peewee.InterfaceError)
@@ -46,7 +46,7 @@ def drop_if_lost(database: Database, error: BaseException) -> None:
 def refusal_of(error: BaseException, while_committing: bool = False) -> StorageFailed:
     """Return the error for the caller; `retry.py` says which errors are retried."""
     if is_disk_full(error):
-        return StorageFailed(f"the disk of the database is full: {error}")
+        return DiskFull(f"the disk of the database is full: {error}")
     if while_committing and is_lost(error):
         return CommitUnknown(f"the database was gone while it committed: {error}")
     if is_passing(error):

@@ -358,6 +358,20 @@ class TestSqlite:
         World(sqlite).record_heartbeat()
         assert World(sqlite).heartbeats() == 1
 
+    def test_a_write_that_finds_no_space_is_run_again_when_the_reserve_was_given_back(self, sqlite: SqlStore) -> None:
+        def make_space() -> bool:
+            sqlite.database.execute_sql("PRAGMA max_page_count = 1000000")
+            return True
+
+        def act() -> None:
+            with sqlite.transaction() as tx:
+                grow(tx)
+
+        with no_more_pages(sqlite):
+            Retry(make_space=make_space)(act)
+        with sqlite.reading() as tx:
+            assert len(tx.heartbeats()) == 10_000
+
     def test_a_commit_that_fails_is_told_and_not_the_rollback_that_fails_after_it(self, sqlite: SqlStore) -> None:
         World(sqlite).record_heartbeat()
         text = "the database refused: disk I/O error"

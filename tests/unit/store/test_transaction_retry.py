@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fate_flow.core.model.errors import CommitUnknown, Conflict, FlowError, StorageFailed, StorageUnavailable
+from fate_flow.core.model.errors import CommitUnknown, Conflict, DiskFull, FlowError, StorageFailed, StorageUnavailable
 from fate_flow.store.contract.transaction_retry import PATIENCE_SECONDS, Retry
 
 
@@ -50,10 +50,33 @@ def test_what_may_have_happened_is_begun_anew_where_twice_is_once() -> None:
 
 
 def test_a_full_disk_is_no_matter_of_patience() -> None:
-    attempts = Attempts(StorageFailed("the disk of the database is full"))
-    with pytest.raises(StorageFailed, match="full"):
+    attempts = Attempts(DiskFull("the disk of the database is full"))
+    with pytest.raises(DiskFull, match="full"):
         attempts.carry_out(is_repeatable=True)
     assert attempts.pauses == []
+
+
+@pytest.mark.parametrize(("errors", "has_space", "runs"), [(1, True, 2), (2, True, 2), (1, False, 1)])
+def test_on_a_full_disk_it_is_begun_anew_once_if_space_was_made(errors: int, has_space: bool, runs: int) -> None:
+    attempts, asked = Attempts(*[DiskFull()] * errors), list[None]()
+
+    def make_space() -> bool:
+        asked.append(None)
+        return has_space
+
+    retry = Retry(lambda: 0.0, attempts._sleep, make_space=make_space)
+    if runs > errors:
+        assert retry(attempts) == runs
+    else:
+        with pytest.raises(DiskFull):
+            retry(attempts)
+    assert (attempts.count, len(asked), attempts.pauses) == (runs, 1, [])
+
+
+def test_what_fails_otherwise_makes_no_space() -> None:
+    retry = Retry(lambda: 0.0, make_space=lambda: pytest.fail("no space is needed"))
+    with pytest.raises(StorageFailed):
+        retry(Attempts(StorageFailed()))
 
 
 def test_pauses_grow_up_to_a_second_and_end() -> None:
