@@ -29,6 +29,7 @@ from fate_flow.peers.joining import why_nobody_joins
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.server.reach import Reach, reach
 from fate_flow.services.context.ports import Context
+from fate_flow.services.context.recording import record_act_in
 from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.services.use_cases.joining import described_parties, keys_of_parties, save_joined_party
 from fate_flow.services.use_cases.revocations import Revocations
@@ -87,6 +88,7 @@ def invite(conf: Path, invited: str, by: str | None, no_wait: bool) -> None:
             address, settings.party_id, keys.root().key_id, invited, secrets.token_bytes(SECRET_BYTES), until
         )
         invitations = Invitations(settings.invitations_dir, now_on_the_wall)
+        context.write(lambda tx: record_act_in(context, tx, f"party {invited} invited", who))
         invitations.add(invitation, who)
         _check_open(settings, invitations, invitation.id)
         click.echo(invitation.text())

@@ -11,6 +11,7 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.wire.v1.initiator_bodies import RerunRequest, StopRequest, read_rerun
 from fate_flow.jobspec.parameters import Change
+from fate_flow.services.context.recording import record_act
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.participant.ends import release
@@ -115,19 +116,30 @@ class Jobs:
 
     def hold(self, job_id: str, message: str, by: str) -> None:
         """Put a waiting job on hold: no reservation round. Raises JobNotFound; Conflict if the job does not wait."""
-        self._units.carry_out(lambda unit: self._initiator.hold(unit, job_id, Hold(message, by, unit.now, unit.steady)))
+
+        def hold(unit: UnitOfWork) -> None:
+            self._initiator.hold(unit, job_id, Hold(message, by, unit.now, unit.steady))
+            record_act(unit, "hold requested", by, job_id, message)
+
+        self._units.carry_out(hold)
 
     def release(self, job_id: str, by: str) -> None:
         """Release a job from its hold. Raises JobNotFound; Conflict if the job is not on hold."""
-        self._units.carry_out(lambda unit: self._initiator.let_go(unit, job_id, by), is_repeatable=False)
 
-    def describe(self, key: JobKey, notes: str) -> None:
+        def let_go(unit: UnitOfWork) -> None:
+            self._initiator.let_go(unit, job_id, by)
+            record_act(unit, "release from the hold requested", by, job_id)
+
+        self._units.carry_out(let_go, is_repeatable=False)
+
+    def describe(self, key: JobKey, notes: str, by: str = "") -> None:
         """Store this party's notes on a job. Raises JobNotFound."""
 
         def describe(unit: UnitOfWork) -> None:
             # The row is read first, because the statement of a write without a row would create a job's log folder.
             if unit.tx.job(key) is None or not unit.tx.describe(key, notes):
                 raise JobNotFound(f"can not found {key}")
+            record_act(unit, "notes changed", by, key.job_id, f"notes at {key.party}: {notes}")
 
         self._units.carry_out(describe)
 

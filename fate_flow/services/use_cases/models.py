@@ -13,14 +13,13 @@ from fate_flow.core.model.errors import Conflict, NotFound, OperationFailed, Sto
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.spec import ModelReference, Party
 from fate_flow.core.text.os_errors import os_error_text
-from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.effects import RemoveArtifacts
 from fate_flow.services.context.space import check_space_for_client
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.models.archive import Archive, write_archive
 from fate_flow.services.models.predicting import deploy, found_models
 from fate_flow.services.use_cases.units import Units
-from fate_flow.services.use_cases.who_asked import note_act, with_client
+from fate_flow.services.use_cases.who_asked import note_act
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import Deployment, ModelTag, StoredModel
 
@@ -135,7 +134,7 @@ class StoredModels:
         except OSError as error:
             raise StorageFailed(f"models cannot be exported: {os_error_text(error)}") from error
         text = f"{len(found.models)} models were exported, {found.models[0].reference} among them"
-        self._units.context.record.emit(Event.DETECT_NOTE, text=with_client(text, by))
+        self._units.carry_out(lambda unit: note_act(unit, "models exported", text, by))
         return found
 
     def take(self, path: Path, expected: ModelParts, by: str = "") -> tuple[StoredModel, ...]:
@@ -186,7 +185,7 @@ class StoredModels:
         """Return a tag and the ids of its models. Raises NotFound."""
         return self._units.context.read(lambda tx: (_tag(tx, name), tx.models_with_tag(name)))
 
-    def make_tag(self, name: str, description: str) -> ModelTag:
+    def make_tag(self, name: str, description: str, by: str = "") -> ModelTag:
         """Raises Conflict if there is one of this name."""
 
         def make(unit: UnitOfWork) -> ModelTag:
@@ -194,11 +193,14 @@ class StoredModels:
                 raise Conflict(f"tag {shown(name)} is there already")
             made = ModelTag(name, description, unit.now)
             unit.tx.save_model_tag(made)
+            _note_tag(unit, f"tag {shown(name)} was made", by)
             return made
 
         return self._units.carry_out(make, is_repeatable=False)
 
-    def change_tag(self, name: str, new_name: str = "", new_description: str | None = None) -> ModelTag:
+    def change_tag(
+        self, name: str, new_name: str = "", new_description: str | None = None, by: str = ""
+    ) -> ModelTag:  # fmt: skip
         """Rename or describe a tag; it stays on its models. Raises NotFound, Conflict."""
 
         def change(unit: UnitOfWork) -> ModelTag:
@@ -213,20 +215,23 @@ class StoredModels:
                     unit.tx.tag_model(new.name, model_id)
                 unit.tx.drop_model_tag(name)
             unit.tx.save_model_tag(new)
+            renamed = "" if new.name == name else f", and is {shown(new.name)} now"
+            _note_tag(unit, f"tag {shown(name)} was changed{renamed}", by)
             return new
 
         return self._units.carry_out(change, is_repeatable=False)
 
-    def drop_tag(self, name: str) -> None:
+    def drop_tag(self, name: str, by: str = "") -> None:
         """Raises NotFound."""
 
         def drop(unit: UnitOfWork) -> None:
             _tag(unit.tx, name)
             unit.tx.drop_model_tag(name)
+            _note_tag(unit, f"tag {shown(name)} was removed", by)
 
         self._units.carry_out(drop, is_repeatable=False)
 
-    def tag_model(self, name: str, model_id: str) -> None:
+    def tag_model(self, name: str, model_id: str, by: str = "") -> None:
         """Put a tag on a model; it is made if there is none. Raises NotFound for the model, Conflict if it has it."""
 
         def put(unit: UnitOfWork) -> None:
@@ -235,15 +240,17 @@ class StoredModels:
                 unit.tx.save_model_tag(ModelTag(name, "", unit.now))
             if not unit.tx.tag_model(name, model_id):
                 raise Conflict(f"model {model_id} has the tag {shown(name)} already")
+            _note_tag(unit, f"tag {shown(name)} was put on model {model_id}", by)
 
         self._units.carry_out(put, is_repeatable=False)
 
-    def untag_model(self, name: str, model_id: str) -> None:
+    def untag_model(self, name: str, model_id: str, by: str = "") -> None:
         """Raises NotFound."""
 
         def remove(unit: UnitOfWork) -> None:
             if not unit.tx.untag_model(name, model_id):
                 raise NotFound(f"model {model_id} has no tag {shown(name)}")
+            _note_tag(unit, f"tag {shown(name)} was taken off model {model_id}", by)
 
         self._units.carry_out(remove, is_repeatable=False)
 
@@ -292,3 +299,7 @@ def _tag(tx: Transaction, name: str) -> ModelTag:
 
 def _note(unit: UnitOfWork, text: str, by: str) -> None:
     note_act(unit, "models changed", text, by)
+
+
+def _note_tag(unit: UnitOfWork, text: str, by: str) -> None:
+    note_act(unit, "tags of models changed", text, by)

@@ -6,6 +6,7 @@ from fate_flow.core.model.errors import Conflict
 from fate_flow.core.model.job import Command, CommandKind, Hold
 from fate_flow.core.model.reasons import Reason
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.recording import record_act
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.use_cases.units import Units
@@ -24,6 +25,7 @@ class Queue:
         def hold(unit: UnitOfWork) -> None:
             found = Hold(message, by, unit.now, unit.steady)
             unit.tx.hold_intake(found)
+            record_act(unit, "hold of the party requested", by, text=message)
             text = f"party {self._units.context.party_id} takes no new reservations: {found.text}"
             unit.note(Event.DETECT_NOTE, text=text)
 
@@ -36,6 +38,7 @@ class Queue:
             party_id = self._units.context.party_id
             if not unit.tx.release_intake():
                 raise Conflict(f"party {party_id} is not on hold")
+            record_act(unit, "release of the party requested", by)
             unit.note(Event.DETECT_NOTE, text=f"party {party_id} takes reservations: released by {by}")
             self._initiator.ask_again(unit, party_id)
             for job in unit.tx.others_waiting():

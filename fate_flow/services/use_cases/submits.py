@@ -34,7 +34,7 @@ from fate_flow.services.models.storing import note_chosen
 from fate_flow.services.participant.admission import accept, check_early, own_seats
 from fate_flow.services.participant.stream_calls import StreamCalls
 from fate_flow.services.use_cases.units import Units
-from fate_flow.services.use_cases.who_asked import note_who_asked
+from fate_flow.services.use_cases.who_asked import note_who_asked, record_tables_asked
 from fate_flow.store.values import Document, Submission
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1      # seconds
@@ -121,6 +121,7 @@ class Submits:
         if known == job_id and not is_begun_anew:
             unit.note(Event.SUBMIT_ASKED, job_id=known, body=_summary(parsed.document))
             note_who_asked(unit, known, "submitted", by)
+            record_tables_asked(unit, known, parsed.spec, own_seats(unit.context, parsed.spec), by)
             note_chosen(unit, known, parsed.chosen, parsed.spec.initiator)
             self._initiator.advance(unit, known)
         return known

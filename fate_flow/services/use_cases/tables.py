@@ -11,7 +11,7 @@ from fate_flow.services.context.effects import RemoveArtifacts
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.upkeep.results import drop_disabled_tables
 from fate_flow.services.use_cases.units import Units
-from fate_flow.services.use_cases.who_asked import note_act
+from fate_flow.services.use_cases.who_asked import note_act, table_text
 from fate_flow.store.values import Connector, TableMeta
 
 
@@ -65,8 +65,7 @@ class Tables:
 
 
 def _note(unit: UnitOfWork, namespace: str, name: str, done: str, by: str) -> None:
-    text = f"table {shown(name)} of namespace {shown(namespace)} was {done}"
-    note_act(unit, f"table {done}", text, by)
+    note_act(unit, f"table {done}", f"{table_text(namespace, name)} was {done}", by)
 
 
 def _table(unit: UnitOfWork, namespace: str, name: str) -> TableMeta:

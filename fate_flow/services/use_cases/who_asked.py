@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
+from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.history import HistoryLevel
+from fate_flow.core.model.modules import MakesNamedTable, ModuleInfo, OpensFiles
+from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.recording import record_act
 from fate_flow.services.context.unit_of_work import UnitOfWork
@@ -35,3 +40,35 @@ def note_act(unit: UnitOfWork, what: str, text: str, by: str) -> None:
     everybody; `text`: the line, with names."""
     record_act(unit, what, by, text=text)
     unit.note(Event.DETECT_NOTE, text=with_client(text, by))
+
+
+def record_tables_asked(unit: UnitOfWork, job_id: str, spec: JobSpec, own: Collection[Party], by: str) -> None:
+    """Record which tables of this party the job of a client makes by name, such as an upload, and which it writes to a
+    file or to another server. `own`: the seats of this party."""
+    found: dict[tuple[str, str], None] = {}      # what two seats of this party do is asked for once
+    for task in spec.tasks.values():
+        module = unit.context.modules.get(task.module)
+        for seat in task.parties:
+            if module is not None and seat in own and seat not in task.passed_at:
+                found.update(dict.fromkeys(_tables_asked(task, module, seat)))
+    for what, text in found:
+        record_act(unit, what, by, job_id, text)
+
+
+def table_text(namespace: str, name: str) -> str:
+    """Return how a table is named in lines of the log and in the record."""
+    return f"table {shown(name)} of namespace {shown(namespace)}"
+
+
+def _tables_asked(task: TaskSpec, module: ModuleInfo, seat: Party) -> Iterator[tuple[str, str]]:
+    given, of_task = task.parameters.get(seat, {}), f"by task {task.name} ({task.module})"
+    made = module.table_made(given) if isinstance(module, MakesNamedTable) else None
+    if made is not None:
+        yield "table requested", f"{table_text(*made)} is to be made {of_task}"
+    read = task.table_at(seat)
+    if read is None or not isinstance(module, OpensFiles):
+        return
+    if path := given.get(module.file_written):
+        yield "table export requested", f"{table_text(*read)} is to be written to file {shown(path)} {of_task}"
+    if module.uses_connector and (server := given.get("connector")):
+        yield "table export requested", f"{table_text(*read)} is to be written to server {shown(server)} {of_task}"

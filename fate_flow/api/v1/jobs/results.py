@@ -103,7 +103,7 @@ class _ResultRoutes:
         notes = read_text(body, "notes")
         if len(notes) > _LONGEST_NOTES:
             raise BadRequest(f"notes: has {len(notes)} characters; {_LONGEST_NOTES} is the most")
-        self._use_cases.jobs.describe(JobKey(read_job_id(body), read_party(body)), notes)
+        self._use_cases.jobs.describe(JobKey(read_job_id(body), read_party(body)), notes, caller())
         return ok(retmsg="update job success")
 
     @declared(

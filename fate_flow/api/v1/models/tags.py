@@ -5,6 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, Response
 
 from fate_flow.api.http.arguments import FLAG, JOB, read_flag, read_job_id, read_text, read_whole, whole
+from fate_flow.api.http.caller import caller
 from fate_flow.api.http.declared import COUNT, TEXT, a_list, an_object, declared, described
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, ok
@@ -38,7 +39,7 @@ class _Routes:
     def create(self) -> Response:
         body = arguments("tag_name")
         name = read_tag_name(body)
-        self._models.make_tag(name, _description(body))
+        self._models.make_tag(name, _description(body), caller())
         return ok(retmsg=f"'{name}' has been created successfully.")
 
     @declared(
@@ -61,13 +62,13 @@ class _Routes:
         name = read_tag_name(body)
         new_name = read_tag_name(body, "new_tag_name") if body.get("new_tag_name") is not None else ""
         text = _description(body, "new_tag_desc") if body.get("new_tag_desc") is not None else None
-        self._models.change_tag(name, new_name, text)
+        self._models.change_tag(name, new_name, text, caller())
         return ok(retmsg=f"Infomation of tag '{name}' has been updated successfully.")
 
     @declared("Remove a tag, also from all models.", SUBMIT, needs=TAG_NAME)
     def destroy(self) -> Response:
         name = read_tag_name(arguments("tag_name"))
-        self._models.drop_tag(name)
+        self._models.drop_tag(name, caller())
         return ok(retmsg=f"'{name}' has been deleted successfully.")
 
     @declared(
@@ -81,14 +82,14 @@ class _Routes:
     def put(self) -> Response:
         body = arguments("job_id", "tag_name")
         name, job_id = read_tag_name(body), read_job_id(body)
-        self._models.tag_model(name, job_id)
+        self._models.tag_model(name, job_id, caller())
         return ok(retmsg=f"Adding {name} for model with job id: {job_id} successfully.")
 
     @declared("Remove a tag from the model of a job.", SUBMIT, needs=JOB | TAG_NAME)
     def remove(self) -> Response:
         body = arguments("job_id", "tag_name")
         name, job_id = read_tag_name(body), read_job_id(body)
-        self._models.untag_model(name, job_id)
+        self._models.untag_model(name, job_id, caller())
         return ok(retmsg=f"Removing tag {name} for model with job id: {job_id} successfully.")
 
     @declared("List the tags of the model of a job.", READ, needs=JOB, data=_TAGS)

@@ -69,7 +69,7 @@ class _Requests:
     def add_notes(self) -> Response:
         sent = arguments()
         try:
-            self._use_cases.jobs.describe(JobKey(read_job_id(sent), read_party(sent)), sent["notes"])
+            self._use_cases.jobs.describe(JobKey(read_job_id(sent), read_party(sent)), sent["notes"], caller())
         except JobNotFound as error:
             looked_for = {key: sent[key] for key in SEAT}
             raise not_found(JobNotFound, **looked_for) from error
