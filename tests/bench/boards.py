@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,17 +51,28 @@ def signed_in(server: Server, key: ClientKeys) -> dict[str, str]:
     return dict(answer.cookies)
 
 
-def look(server: Server, key: ClientKeys, count: int, seconds: float) -> dict[str, Any]:
-    """Keep the overview open in `count` browsers for so long, and return how often each HTTP status was the answer."""
+def opened(server: Server, key: ClientKeys, count: int) -> list[Board]:
+    """The overview in `count` browsers, each of which has shown it once."""
     cookies = signed_in(server, key)
     boards = [Board(f"{server.url}/board/", cookies) for _ in range(count)]
+    with requests.Session() as session:
+        for one in boards:
+            one.ask(session)
+    return boards
+
+
+def keep_open(boards: Sequence[Board], seconds: float) -> dict[str, Any]:
+    """Let them keep themselves fresh for so long, and return how often each HTTP status was the answer meanwhile."""
+    for one in boards:
+        one.counts.clear()
     begin = time.monotonic()
-    due = [(begin + number * 4.0 / count, number) for number in range(count)]
+    due = [(begin + number * one.seconds / len(boards), number) for number, one in enumerate(boards)]
     with requests.Session() as session:
         while due[0][0] < begin + seconds:
             at, number = heapq.heappop(due)
             time.sleep(max(0.0, at - time.monotonic()))
             boards[number].ask(session)
             heapq.heappush(due, (at + boards[number].seconds, number))
+    time.sleep(max(0.0, begin + seconds - time.monotonic()))
     answers = {status: sum(one.counts.get(status, 0) for one in boards) for status in (200, 304)}
-    return {"boards": count, "answers": answers, "every_seconds": boards[0].seconds}
+    return {"boards": len(boards), "answers": answers, "every_seconds": boards[0].seconds}

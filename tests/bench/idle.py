@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from fate_flow.settings.client_keys import read_client_keys
-from tests.bench.boards import look
+from tests.bench.boards import keep_open, opened
 from tests.bench.cluster import GUEST, HOST, Client, Server, fresh_cluster
 from tests.bench.latency import run_one_by_one
 from tests.bench.processes import CpuMeter, server_processes
@@ -25,8 +25,9 @@ def measure(seconds: float) -> dict[str, Any]:
         cpu = meter.read()
         key = read_client_keys(server.home)
         assert key is not None, "a cluster makes keys for its clients"
+        found = opened(server, key, BOARDS)
         meter = CpuMeter([server])
-        boards = look(server, key, BOARDS, seconds)
+        boards = keep_open(found, seconds)
         watched = meter.read()
         run_one_by_one(servers, Client(server, servers[HOST]), 10)
         time.sleep(1)
