@@ -101,17 +101,26 @@ def _gauges(scrape: Scrape) -> Iterator[Metric]:
     gpus = {(one.name, "total"): one.gpus for one in state.engines}
     gpus |= {(one.name, "free"): one.free_gpus for one in state.engines}
     yield _gauge("engine_gpus", "GPUs of an engine: all, and those that are free.", ("engine", "kind"), gpus.items())
+    yield from _record(scrape)
+    awake = CounterMetricFamily(
+        "fate_flow_scheduler_awake_seconds", "Time for which schedulers of this party were awake, all together."
+    )
+    awake.add_metric((), state.steady / 1000)
+    yield awake
+
+
+def _record(scrape: Scrape) -> Iterator[Metric]:
+    state = scrape.state
+    about = "Entries of the record with an index, since the newest epoch of their log began."
+    yield _gauge("record_entries", about, ("log",), (((log,), count) for log, count in state.recorded.items()))
+    about = "Entries of the record that are not sealed yet."
+    yield _gauge("record_unsealed_entries", about, ("log",), (((log,), n) for log, n in state.unsealed.items()))
     about = "Entries of the record that an export has not sent yet."
     left = (((name,), one.waiting) for name, one in scrape.exports.items())
     yield _gauge("record_export_waiting", about, ("export",), left)
     about = "1 if the receiver of an export of the record does not take entries."
     failing = (((name,), float(bool(one.error))) for name, one in scrape.exports.items())
     yield _gauge("record_export_failing", about, ("export",), failing)
-    awake = CounterMetricFamily(
-        "fate_flow_scheduler_awake_seconds", "Time for which schedulers of this party were awake, all together."
-    )
-    awake.add_metric((), state.steady / 1000)
-    yield awake
 
 
 def _jobs(state: ServerState) -> dict[tuple[str, str], float]:

@@ -5,7 +5,7 @@ Every query reads unfinished rows alone, by an index: the cost does not depend o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from peewee import fn
@@ -16,9 +16,11 @@ from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.resources import LOCAL, name_in_fate
 from fate_flow.core.model.status import JOB_UNFINISHED, JobStatus, WorkerStatus
 from fate_flow.core.notifications.subscribers import KINDS, kind_of
+from fate_flow.core.record.entry import OWN_LOG
 from fate_flow.store.database.engine_rows import EngineRow
 from fate_flow.store.database.models import JobRow, NotificationRow, OutboxRow, WorkerRow
 from fate_flow.store.database.queries import waiting_here
+from fate_flow.store.database.record_rows import RecordEntryRow, RecordHeadRow
 from fate_flow.store.sql.resources import COMPUTING
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.values import Delivery
@@ -31,6 +33,10 @@ REASONS = (HOLD, APPROVAL, SIZE, CAPACITY, PARTY, BACKOFF, REJOIN, QUEUE)
 does not answer or is not ready; a pause before another attempt; parties that have to hear of a rerun; its place."""
 INADMISSIBLE = frozenset({HOLD, APPROVAL, SIZE})
 """Reasons that free capacity does not remove."""
+
+RECORD_LOGS = (OWN_LOG, "with")
+"""The logs of the record, as metrics name them: the own one, and those with other parties, all together. A log stays
+when its party leaves, and a party that has joined is in no configuration, so ids of parties would be no closed set."""
 
 _BY_BLOCKER = {
     Blocker.CAPACITY.value: CAPACITY, Blocker.SIZE.value: SIZE, Blocker.ANSWER.value: PARTY,
@@ -68,6 +74,8 @@ class ServerState:
     troubles: Mapping[str, PeerTrouble]
     is_on_hold: bool                             # this party takes no new reservations
     notifications: Mapping[str, int]             # by kind of channel: those that wait to be sent
+    recorded: Mapping[str, int]                  # entries with an index, in the newest epochs, by `RECORD_LOGS`
+    unsealed: Mapping[str, int]                  # entries without one, by `RECORD_LOGS`
 
 
 def server_state(tx: SqlTransaction) -> ServerState:
@@ -76,7 +84,7 @@ def server_state(tx: SqlTransaction) -> ServerState:
     return ServerState(
         steady, tx.scheduler()[1], count_seats(), pending, max(0, steady - queued) if queued is not None else 0,
         _reserving(), _awaiting_approval(), _workers(), engines_in_use(), _outbox(steady), tx.peer_troubles(),
-        tx.intake_hold() is not None, _notifications(),
+        tx.intake_hold() is not None, _notifications(), _recorded(), _unsealed(),
     )  # fmt: skip
 
 
@@ -162,4 +170,21 @@ def _notifications() -> dict[str, int]:
     waiting = row.select(row.f_channel, fn.COUNT(row.f_id)).where(row.f_state == Delivery.WAITING.value)
     for channel, count in waiting.group_by(row.f_channel).tuples():
         found[kind_of(channel)] += count
+    return found
+
+
+def _recorded() -> dict[str, int]:
+    """Return the sizes of the heads: a row for each log."""
+    return _by_log(RecordHeadRow.select(RecordHeadRow.f_log, RecordHeadRow.f_size).tuples())
+
+
+def _unsealed() -> dict[str, int]:
+    row = RecordEntryRow
+    return _by_log(row.select(row.f_log, fn.COUNT(row.f_id)).where(row.f_epoch == 0).group_by(row.f_log).tuples())
+
+
+def _by_log(rows: Iterable[tuple[str, int]]) -> dict[str, int]:
+    found = dict.fromkeys(RECORD_LOGS, 0)
+    for log, count in rows:
+        found[OWN_LOG if log == OWN_LOG else "with"] += count
     return found

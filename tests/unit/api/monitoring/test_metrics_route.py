@@ -24,15 +24,18 @@ from fate_flow.core.metrics.measures import (
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.status import JobStatus
+from fate_flow.core.record.entry import log_with
 from fate_flow.records.export_state import ExportState, ExportStates
 from fate_flow.records.measures.kept_measures import KeptMeasures
 from fate_flow.services.context.counting import count_pending
 from fate_flow.services.context.pending import Pending
+from fate_flow.services.context.recording import record_act
+from fate_flow.services.context.unit_of_work import unit_of_work
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import Client, add_client, revoke_client
 from fate_flow.store.values import Delivery
 from tests.kit.api.client_world import GUEST, HOST, World, make_world
-from tests.kit.api.recorded_world import add_exports
+from tests.kit.api.recorded_world import SENT, add_exports, recorded_world
 from tests.kit.api.signed_requests import asked
 from tests.kit.notifications.subscribers import ANN, BEN, OPS, a_notification
 
@@ -217,6 +220,27 @@ def test_exports_of_the_record_say_what_waits_and_whether_it_is_taken(world: Wor
         ("record_export_waiting", ("siem",)): 7.0, ("record_export_failing", ("siem",)): 1.0,
         ("record_export_waiting", ("new",)): 0.0, ("record_export_failing", ("new",)): 0.0,
     }  # fmt: skip
+
+
+def test_the_record_says_how_long_it_is_and_what_is_not_sealed(tmp_path: Path) -> None:
+    world = recorded_world(tmp_path)
+    with world.store.transaction() as tx:
+        sizes = {head.log: head.size for head in tx.record_heads()}
+    with unit_of_work(world.services.context) as unit:
+        record_act(unit, "submitted", "alice", "j")
+        unit.send(SENT)
+    found = {key: value for key, value in scrape(world).items() if key[0].endswith("_entries")}
+    assert found == {
+        ("record_entries", ("own",)): sizes["own"], ("record_entries", ("with",)): sizes[log_with("10000")],
+        ("record_unsealed_entries", ("own",)): 1, ("record_unsealed_entries", ("with",)): 1,
+    }  # fmt: skip
+    assert sizes["own"] > sizes[log_with("10000")] > 0
+
+
+def test_a_party_without_a_record_has_the_series_all_the_same(world: World) -> None:
+    found = {key: value for key, value in scrape(world).items() if key[0].endswith("_entries")}
+    assert len(found) == 4
+    assert set(found.values()) == {0}
 
 
 # ---------------------------------------------------------------------- probes
