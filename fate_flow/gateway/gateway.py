@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fate_flow.core.record.refusal_counts import Cause
 from fate_flow.gateway.accepting import accepted, set_options
 from fate_flow.gateway.dialed import Dialed, Use
 from fate_flow.gateway.dialing import Dialing, Wanted
@@ -24,7 +25,7 @@ from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.origins import origin_of
 from fate_flow.gateway.peer_connection import Asks, Carries, PeerConnection, Setting
 from fate_flow.gateway.peers import Peers, PeerSource
-from fate_flow.gateway.refusals import RefusalLog, Refused
+from fate_flow.gateway.refusals import Count, RefusalLog, Refused, uncounted
 from fate_flow.gateway.shares import Shares
 from fate_flow.gateway.strangers import JoinRate, limits_of_strangers
 from fate_flow.gateway.tls_stream import TlsStream
@@ -43,6 +44,7 @@ from fate_flow.peers.tls import (
 LOG = logging.getLogger(__name__)
 
 _NEW_CONTEXT_MS = 12 * 3600 * 1000       # a leaf is made again by OwnTls long before it ends
+_NO_CERTIFICATE = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
 _PAUSE_SECONDS = 0.1                     # between two looks at what is still open at the end
 
 
@@ -78,7 +80,7 @@ class Gateway:
 
     def __init__(
         self, listeners: Listeners | None, own: OwnTls, source: PeerSource, application: Asks, folder: Path,
-        limits: Limits, clock: Callable[[], int], streams: Carries | None = None,
+        limits: Limits, clock: Callable[[], int], streams: Carries | None = None, count: Count = uncounted,
     ) -> None:  # fmt: skip
         self._listeners = listeners
         self._dialing: dict[Wanted, asyncio.Task[None]] = {}
@@ -87,12 +89,12 @@ class Gateway:
         self._limits = limits
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._refusals = RefusalLog(self._loop.time)
+        self._refusals, self._count = RefusalLog(self._loop.time), count
         self.dialed = Dialed(listeners.of_processes, limits, self._refusals.note) if listeners else None
         self._dial_failures = RefusalLog(self._loop.time, "no connection is kept open to")
         self.shares = Shares(limits)
         self._setting = Setting(
-            own.party_id, own.key_id, limits, self.shares, application, folder, self._refusals.note, streams
+            own.party_id, own.key_id, limits, self.shares, application, folder, self._refusals.note, streams, count
         )
         few = limits_of_strangers(limits)
         self._of_strangers = replace(self._setting, limits=few, shares=Shares(few), streams=None)
@@ -191,10 +193,13 @@ class Gateway:
         origin = origin_of(address)
         if sum(one.origin == origin for one in self._handshakes.values()) >= self._limits.handshakes_of_address:
             self._refusals.note(address, "too many connections at once from this address")
+            self._count(Cause.CONNECTIONS, origin, "", 0)
             sock.close()
             return
         if len(self._handshakes) >= self._limits.handshakes:
-            next(iter(self._handshakes)).cancel()
+            oldest, found = next(iter(self._handshakes.items()))
+            oldest.cancel()
+            self._count(Cause.CONNECTIONS, found.origin, "", 0)
         set_options(sock)
         task = asyncio.create_task(self._serve(sock, address))
         self._open[task] = self._handshakes[task] = _Open(task, sock, origin)
@@ -223,14 +228,20 @@ class Gateway:
         except ClocksDiffer as error:        # of a known key, so it may read why; the clocks may be right later
             if stream.protocol == DIAL:      # it asks nothing
                 self._refusals.note(address, str(error))
+                self._count(Cause.KEY, one.origin, "", 0)
                 return
             with suppress(OSError):
                 await PeerConnection(stream, None, address, self._of_strangers).refuse(Refused(503, str(error)))
-        except (NotAPeer, Refused) as error:
+        except NotAPeer as error:
             self._refusals.note(address, str(error))
+            self._count(Cause.KEY, one.origin, "", 0)
+        except Refused as error:             # a connection for our requests
+            self._refusals.note(address, str(error))
+            self._count(Cause.CONNECTIONS, one.origin, one.peer.party_id if one.peer is not None else "", 0)
         except OSError as error:
             if one.peer is None and not one.is_stranger:
                 self._refusals.note(address, f"no TLS connection: {_text(error)}")
+                self._count(_cause(error), one.origin, "", 0)
                 if isinstance(error, ssl.SSLError):        # the alert says why; a request may be on its way already
                     await stream.finish(self._limits.close_seconds)
 
@@ -299,6 +310,12 @@ class Gateway:
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
+
+
+def _cause(error: OSError) -> Cause:
+    """Return whether a handshake has failed because of the caller's key."""
+    is_of_key = isinstance(error, ssl.SSLCertVerificationError) or getattr(error, "reason", None) == _NO_CERTIFICATE
+    return Cause.KEY if is_of_key else Cause.HANDSHAKE
 
 
 def _text(error: OSError) -> str:

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from fate_flow.core.record.refusal_counts import Cause
 from fate_flow.gateway.accepting import accepted, set_options
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.origins import origin_of
 from fate_flow.gateway.peer_connection import Asks, Carries, PeerConnection, Setting
-from fate_flow.gateway.refusals import RefusalLog
+from fate_flow.gateway.refusals import Count, RefusalLog, uncounted
 from fate_flow.gateway.shares import Shares
 from fate_flow.gateway.unproved import OpenStream, Unproved, limits_of_unproved
 
@@ -27,12 +28,13 @@ class OpenListeners:
 
     def __init__(
         self, listeners: Mapping[Unproved, socket.socket], own_party_id: str, application: Asks, folder: Path,
-        limits: Limits, within: Shares, streams: Carries | None = None,
+        limits: Limits, within: Shares, streams: Carries | None = None, count: Count = uncounted,
     ) -> None:  # fmt: skip
         self._limits = limits_of_unproved(limits)
         self._refusals = RefusalLog(asyncio.get_running_loop().time)
         shares = Shares(self._limits, within)
-        setting = Setting(own_party_id, "", self._limits, shares, application, folder, self._refusals.note, streams)
+        note = self._refusals.note
+        setting = Setting(own_party_id, "", self._limits, shares, application, folder, note, streams, count)
         self._listeners = [_Listener(kind, sock, setting) for kind, sock in listeners.items()]
 
     async def run(self) -> None:
@@ -73,9 +75,10 @@ class _Listener:
         ended: an honest request comes with its connection, so the honest ones are left."""
         while len(self._open) >= self._limits.connections:
             self._freed.clear()
-            for task, (requests, _, _) in self._open.items():
+            for task, (requests, origin, _) in self._open.items():
                 if not (requests.has_request or requests.carries_stream) and not task.cancelling():
                     task.cancel()
+                    self._all.count(Cause.CONNECTIONS, origin, "", 0)
                     break
             await self._freed.wait()
 
@@ -84,6 +87,7 @@ class _Listener:
         of_address = sum(found == origin and not one.carries_stream for one, found, _ in self._open.values())
         if self._kind is Unproved.PLAIN and of_address >= self._limits.connections_of_address:
             self._all.note(address, f"this address has {of_address} open connections, the most that it may have")
+            self._all.count(Cause.CONNECTIONS, origin, "", 0)
             sock.close()
             return
         set_options(sock)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import h11
 
+from fate_flow.core.record.refusal_counts import Cause
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 from fate_flow.gateway.application import Answer
@@ -30,7 +31,7 @@ from fate_flow.gateway.heads import (
 )
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.origins import origin_of
-from fate_flow.gateway.refusals import Refused
+from fate_flow.gateway.refusals import Count, Refused, uncounted
 from fate_flow.gateway.shares import Share, Shares, StoredBytes
 from fate_flow.gateway.strangers import check_target
 from fate_flow.gateway.tls_stream import TlsParts
@@ -112,6 +113,7 @@ class Setting:
     folder: Path                              # of large bodies
     note: Callable[[str, str], None]          # an address, and why a request from there was refused
     streams: Carries | None = None            # None: no connection carries one
+    count: Count = uncounted                  # of refusals, for the record
 
 
 class PeerConnection:
@@ -284,6 +286,8 @@ class PeerConnection:
         """Answer with the sentence of a refusal, and end the connection. Raises OSError."""
         self.is_last = True
         self._all.note(self._address, f"{_name_of(self._peer)}: {refusal.text}")
+        proved = self._peer.party_id if isinstance(self._peer, PeerKey) else ""
+        self._all.count(Cause.REQUEST, origin_of(self._address), proved, refusal.status)
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return         # a part of an answer was sent
         text = json.dumps({"retcode": refusal.status, "retmsg": refusal.text}).encode()

@@ -18,6 +18,7 @@ from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.open_listeners import OpenListeners
 from fate_flow.gateway.peer_connection import Carries
 from fate_flow.gateway.peers import PeerSource
+from fate_flow.gateway.refusals import Count, uncounted
 from fate_flow.gateway.shares import Shares
 from fate_flow.gateway.unproved import Unproved
 from fate_flow.peers.tls import OwnTls
@@ -44,6 +45,7 @@ class GatewayProcess:
     limits: Limits
     clock: Callable[[], int]
     make_streams: Callable[[], Beside] | None = None        # called on the event loop; None: no streams
+    count: Count = uncounted         # of refusals, for the record
 
     def run(
         self, listeners: Listeners | None, without_tls: Mapping[Unproved, socket.socket], ready: Callable[[], None]
@@ -61,10 +63,13 @@ class GatewayProcess:
         application = Application(self.folder, self.socket_name, self.limits)
         streams = self.make_streams() if self.make_streams else None
         gateway = None if self.own is None else Gateway(
-            listeners, self.own, self.source, application, self.folder, self.limits, self.clock, streams
+            listeners, self.own, self.source, application, self.folder, self.limits, self.clock, streams,
+            self.count,
         )  # fmt: skip
         shares = gateway.shares if gateway is not None else Shares(self.limits)
-        beside = OpenListeners(without_tls, self.party_id, application, self.folder, self.limits, shares, streams)
+        beside = OpenListeners(
+            without_tls, self.party_id, application, self.folder, self.limits, shares, streams, self.count
+        )
         if gateway is None:
             ready()
         serving = asyncio.gather(

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fate_flow.core.record.refusal_counts import Cause
 from fate_flow.core.text.phrases import counted, sanitized
 
 LOG = logging.getLogger(__name__)
@@ -15,6 +16,15 @@ _LINES = 5                    # of one address within _SECONDS
 _SECONDS = 60.0
 _ADDRESSES = 1000             # that are remembered; an attacker with more addresses is cut off by the oldest ones
 _MOST_LETTERS = 300
+
+
+Count = Callable[[Cause, str, str, int], None]
+"""Counts a refusal for the record: why, what counts as the address of the caller, its party if a key has proved it, and
+the HTTP status of the answer, 0 without one. It is called on the event loop, and waits for nothing."""
+
+
+def uncounted(_cause: Cause, _address: str, _party_id: str, _status: int) -> None:
+    """There is no record."""
 
 
 class Refused(Exception):

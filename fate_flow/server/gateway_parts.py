@@ -17,7 +17,7 @@ from fate_flow.peers.tls import OwnTls
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.listeners.listening import listen, listen_at
 from fate_flow.server.other_parties.party_routes import with_joined_routes
-from fate_flow.server.runtime import open_log, stream_sessions
+from fate_flow.server.runtime import open_log, reserve_of, stream_sessions
 from fate_flow.server.stored_peers import StoredPeers
 from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.parties import Listen
@@ -85,6 +85,7 @@ class GatewayParts:
         from fate_flow.gateway.limits import Limits
         from fate_flow.gateway.process import GatewayProcess
         from fate_flow.gateway.unproved import Unproved
+        from fate_flow.server.listeners.refused_callers import counted_refusals
         from fate_flow.server.other_parties.answer_keys import expecting_answers
         from fate_flow.server.stream_ways import StreamWays
         from fate_flow.streams.streams import Streams
@@ -108,12 +109,16 @@ class GatewayParts:
         def make_streams() -> Streams:
             return Streams(stream_sessions(settings), self.look, ways, settings.quotas)
 
-        process = GatewayProcess(
-            settings.party_id, self.own, peers, socket_at.parent, socket_at.name, limits, now_on_the_wall, make_streams
-        )  # fmt: skip
         listeners = Listeners(self.listener, self.dialed) if self.listener and self.dialed else None
         without_tls = {Unproved.PLAIN: self.plain, Unproved.PROXY: self.proxied}
-        process.run(listeners, {kind: one for kind, one in without_tls.items() if one is not None}, self._ready.wake)
+        with counted_refusals(settings, store, "party", reserve_of(settings).give_back) as count:
+            process = GatewayProcess(
+                settings.party_id, self.own, peers, socket_at.parent, socket_at.name, limits, now_on_the_wall,
+                make_streams, count,
+            )  # fmt: skip
+            process.run(
+                listeners, {kind: one for kind, one in without_tls.items() if one is not None}, self._ready.wake
+            )
 
     def remove(self) -> None:
         """Remove the Unix sockets, at the end of the server."""

@@ -52,6 +52,7 @@ from fate_flow.server.runtime import (
     open_store,
     prepare_home,
     providers_of,
+    reserve_of,
     secret_of,
     signature_of,
     with_client_keys,
@@ -402,7 +403,7 @@ class Supervisor:
         assert self._remote_workers is not None
         self._close_listeners(self._remote_workers.listener)
         open_log(self.settings)
-        self._remote_workers.run()
+        self._remote_workers.run(reserve_of(self.settings).give_back)
 
     def _close_listeners(self, *kept: socket.socket) -> None:
         """Close the sockets of other processes, so that no port stays open after its process."""

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 MINUTE_MS = 60_000
 _MOST = 1_000                    # callers and kinds in one minute; the others of it are counted together
+_MOST_ADDRESSES = 100            # addresses and kinds in one minute; the others of it are counted together
+
+
+class Cause(StrEnum):
+    """Why the gateway has refused somebody, who may have sent no request at all."""
+
+    CONNECTIONS = "connections"  # too many of them at once
+    HANDSHAKE = "handshake"      # no TLS connection has come about, for another reason than the key
+    KEY = "key"                  # the certificate has no key that is known and valid
+    REQUEST = "request"          # the answer is the gateway's own; `retcode` is its HTTP status
 
 
 @dataclass(frozen=True)
 class Refusals:
-    """How many requests of one caller were refused within a minute. `party_id`: empty if no key has proved it.
-    `route`: `party` or `client`: for whom the refused route is. `first` and `last`: milliseconds since 1970."""
+    """How often one caller was refused within a minute. `party_id`: empty if no key has proved it. `route`: `party`,
+    `client` or `worker`: for whom the refused route or listener is. `retcode`: 0 if there was no answer. `first` and
+    `last`: milliseconds since 1970. `cause`: of a refusal of the gateway. `address`: from where an unproved caller
+    came to the gateway; empty for all others together."""
 
     party_id: str
     route: str
@@ -19,29 +33,54 @@ class Refusals:
     count: int
     first: int
     last: int
+    cause: str = ""
+    address: str = ""
+
+
+_Key = tuple[int, str, str, int, str, str]
 
 
 class RefusalCounts:
     """Counts refusals. Threads that share it hold a lock."""
 
     def __init__(self) -> None:
-        self._of: dict[tuple[int, str, str, int], Refusals] = {}
+        self._of: dict[_Key, Refusals] = {}
+        self._named: Counter[int] = Counter()        # values with an address, by minute
 
-    def note(self, party_id: str, route: str, retcode: int, at: int) -> None:
+    def note(self, party_id: str, route: str, retcode: int, at: int, cause: str = "", address: str = "") -> None:
         """Count a refusal at this time, in milliseconds since 1970."""
-        key = (at // MINUTE_MS, party_id, route, retcode)
-        if key not in self._of and len(self._of) >= _MOST:
-            key = (at // MINUTE_MS, "", route, retcode)
+        minute = at // MINUTE_MS
+        key = self._key((minute, party_id, route, retcode, cause, address))
         old = self._of.get(key)
-        self._of[key] = (
-            Refusals(key[1], route, retcode, 1, at, at) if old is None
-            else replace(old, count=old.count + 1, first=min(old.first, at), last=max(old.last, at))
-        )  # fmt: skip
+        if old is None:
+            self._of[key] = Refusals(*key[1:4], 1, at, at, *key[4:])
+            self._named[minute] += bool(key[5])
+        else:
+            self._of[key] = replace(old, count=old.count + 1, first=min(old.first, at), last=max(old.last, at))
+
+    def _key(self, key: _Key) -> _Key:
+        """Return what a refusal is counted under: a new caller, if there are many, under that of all others."""
+        if key in self._of:
+            return key
+        minute, party_id, route, retcode, cause, address = key
+        if address and self._named[minute] >= _MOST_ADDRESSES:
+            address = ""
+        if len(self._of) >= _MOST:
+            party_id = address = ""
+        return minute, party_id, route, retcode, cause, address
 
     def take(self, at: int) -> tuple[Refusals, ...]:
         """Return those of all minutes but the present one, and count them no more."""
-        over = [key for key in self._of if key[0] != at // MINUTE_MS]
-        return tuple(self._of.pop(key) for key in over)
+        return self._take([key for key in self._of if key[0] != at // MINUTE_MS])
+
+    def take_all(self) -> tuple[Refusals, ...]:
+        """Return those of the present minute, too, and count them no more."""
+        return self._take(list(self._of))
+
+    def _take(self, keys: list[_Key]) -> tuple[Refusals, ...]:
+        for minute in {key[0] for key in keys}:
+            self._named.pop(minute, None)
+        return tuple(self._of.pop(key) for key in keys)
 
     def is_empty(self) -> bool:
         return not self._of

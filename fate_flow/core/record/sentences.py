@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fate_flow.core.record.refusal_counts import Cause
 from fate_flow.core.record.shown import ShownEntry
 
 _WITH_TEXT = ("status", "act", "decision", "worker")
@@ -37,10 +38,20 @@ def _decision(said: Mapping[str, Any], _: ShownEntry) -> str:
     return f"{said.get('outcome')} {said.get('command')} of party {said.get('party')} ({said.get('about')})"
 
 
-def _refused(said: Mapping[str, Any], _: ShownEntry) -> str:
-    whose = f"party {said['party']}" if "party" in said else "somebody whom no key has proved"
-    count, route = said.get("count"), said.get("route")
-    return f"{whose}, {count} times within a minute, at routes of a {route}: refused with {said.get('retcode')}"
+_CAUSES: Mapping[str, str] = {
+    Cause.CONNECTIONS: "too many connections", Cause.HANDSHAKE: "no TLS connection", Cause.KEY: "no known key",
+    Cause.REQUEST: "by the gateway",
+}  # fmt: skip
+
+
+def _refused(said: Mapping[str, Any], one: ShownEntry) -> str:
+    whose = f"party {said['party']}" if "party" in said else f"{one.text or 'somebody'} whom no key has proved"
+    count, route, answer = said.get("count"), said.get("route"), said.get("retcode")
+    if "cause" not in said:
+        return f"{whose}, {count} times within a minute, at routes of a {route}: refused with {answer}"
+    why = _CAUSES.get(str(said["cause"]), str(said["cause"]))
+    what = why if answer is None else f"{why}, with {answer}"
+    return f"{whose}, {count} times within a minute, at a listener for a {route}: refused: {what}"
 
 
 def _worker(said: Mapping[str, Any], _: ShownEntry) -> str:

@@ -17,12 +17,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fate_flow.core.record.refusal_counts import Cause
 from fate_flow.gateway.accepting import accepted, set_options
 from fate_flow.gateway.application import Application
 from fate_flow.gateway.limits import MIB, Limits
 from fate_flow.gateway.origins import origin_of
 from fate_flow.gateway.peer_connection import PeerConnection, Setting
-from fate_flow.gateway.refusals import RefusalLog
+from fate_flow.gateway.refusals import Count, RefusalLog, uncounted
 from fate_flow.gateway.shares import Shares
 from fate_flow.gateway.tls_stream import TlsStream
 from fate_flow.gateway.unproved import Unproved
@@ -63,13 +64,14 @@ class WorkerListener:
 
     def __init__(
         self, listener: socket.socket, context: ssl.SSLContext, own_party_id: str, asked: Application, folder: Path,
-        limits: Limits,
+        limits: Limits, count: Count = uncounted,
     ) -> None:  # fmt: skip
         self._listener = listener
         self._context = context
         self._limits = limits
         self._refusals = RefusalLog(asyncio.get_running_loop().time)
-        self._setting = Setting(own_party_id, "", limits, Shares(limits), asked, folder, self._refusals.note)
+        note = self._refusals.note
+        self._setting = Setting(own_party_id, "", limits, Shares(limits), asked, folder, note, count=count)
         self._open: dict[asyncio.Task[None], _Open] = {}           # the oldest one first
         self._freed = asyncio.Event()
 
@@ -99,6 +101,7 @@ class WorkerListener:
             for task, one in self._open.items():
                 if not one.is_busy and not task.cancelling():
                     task.cancel()
+                    self._setting.count(Cause.CONNECTIONS, one.origin, "", 0)
                     break
             await self._freed.wait()
 
@@ -110,6 +113,7 @@ class WorkerListener:
         if len(of_address) >= limits.connections_of_address or handshakes >= limits.handshakes_of_address:
             text = f"this address has {len(of_address)} open connections, {handshakes} of them new"
             self._refusals.note(address, text)
+            self._setting.count(Cause.CONNECTIONS, origin, "", 0)
             sock.close()
             return
         set_options(sock)
@@ -131,6 +135,7 @@ class WorkerListener:
                 await stream.handshake()
         except OSError as error:                   # TimeoutError is one
             self._refusals.note(address, f"no TLS connection: {_text(error)}")
+            self._setting.count(Cause.HANDSHAKE, one.origin, "", 0)
             return
         one.requests = PeerConnection(stream, Unproved.WORKER, address, self._setting)
         with suppress(OSError):                    # the connection has broken
@@ -159,7 +164,7 @@ def _text(error: OSError) -> str:
 
 def serve_workers(
     listener: socket.socket, context: ssl.SSLContext, own_party_id: str, socket_at: Path, limits: Limits,
-    ready: Callable[[], None],
+    ready: Callable[[], None], count: Count = uncounted,
 ) -> None:  # fmt: skip
     """Serve workers of other hosts until SIGTERM, in a process of its own; `socket_at`: where the application is."""
 
@@ -167,7 +172,7 @@ def serve_workers(
         listener.setblocking(False)
         application = Application(socket_at.parent, socket_at.name, limits)
         serving = asyncio.ensure_future(
-            WorkerListener(listener, context, own_party_id, application, socket_at.parent, limits).run()
+            WorkerListener(listener, context, own_party_id, application, socket_at.parent, limits, count).run()
         )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -12,6 +13,8 @@ from fate_flow.gateway.workers.tls import WorkerTls
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.listeners.listening import listen, listen_at
 from fate_flow.settings.settings import Settings
+from fate_flow.store.database.opening import open_database
+from fate_flow.store.sql.store import SqlStore
 
 
 @dataclass(frozen=True)
@@ -48,15 +51,19 @@ class WorkerListenerParts:
         """Return whether workers can connect; true once."""
         return bool(self._ready.wait(0.0))
 
-    def run(self) -> None:
-        """Serve workers on other hosts until SIGTERM, in a process whose log is open."""
+    def run(self, make_space: Callable[[], bool]) -> None:
+        """Serve workers on other hosts until SIGTERM, in a process whose log is open. `make_space`: as in `Retry`."""
         from fate_flow.gateway.workers.listener import limits_of_workers, serve_workers
+        from fate_flow.server.listeners.refused_callers import counted_refusals
 
         settings = self.settings
         limits = limits_of_workers(settings.worker_threads, settings.limits.max_request_bytes)
-        serve_workers(
-            self.listener, self.tls.context(), settings.party_id, settings.workers_socket, limits, self._ready.wake
-        )
+        store = SqlStore(open_database(settings.database_url, settings.home))
+        with counted_refusals(settings, store, "worker", make_space) as count:
+            serve_workers(
+                self.listener, self.tls.context(), settings.party_id, settings.workers_socket, limits,
+                self._ready.wake, count,
+            )  # fmt: skip
 
     def remove(self) -> None:
         """Remove the Unix socket, at the end of the server."""

@@ -77,13 +77,14 @@ def of_decision(command: Command, caller: str, answer: Answer, at: int, fresh_sa
     return _with_text(OWN_LOG, Kind.DECISION, at, fields, command.job_id, command.trace, why, fresh_salt)
 
 
-def of_refusals(one: Refusals, at: int) -> NewEntry:
-    """Return the entry of requests that were refused before they were read as commands."""
+def of_refusals(one: Refusals, at: int, fresh_salt: FreshSalt) -> NewEntry:
+    """Return the entry of callers that were refused before anything was read as a command. An address is committed to:
+    it may be that of a person, and may be guessed by trying."""
     fields = {
-        "party": one.party_id, "route": one.route, "retcode": one.retcode, "count": one.count, "first": one.first,
-        "last": one.last,
+        "party": one.party_id, "route": one.route, "cause": one.cause, "retcode": one.retcode or None,
+        "count": one.count, "first": one.first, "last": one.last,
     }  # fmt: skip
-    return new_entry(OWN_LOG, Kind.REFUSED, at, fields)
+    return _with_text(OWN_LOG, Kind.REFUSED, at, fields, "", "", one.address, fresh_salt)
 
 
 def of_worker(

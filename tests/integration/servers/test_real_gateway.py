@@ -395,16 +395,25 @@ def is_refused(port: int) -> bool:
 
 def test_a_server_that_stops_leaves_neither_process_nor_socket_and_starts_again(tmp_path: Path) -> None:
     ports = Ports()
-    home, conf, _, parties_port = write_conf(tmp_path, ports)
+    home, conf, port, parties_port = write_conf(tmp_path, ports)
+    conf.write_text(yaml.safe_dump({**yaml.safe_load(conf.read_text()), "record": {"switch": True}}))
     OwnKeys("9999", home / "keys", home / "keys" / "message.pem", now_ms).make()
     try:
         for number in (signal.SIGKILL, signal.SIGTERM):
             running = start_server(conf, home)
+            with pytest.raises(requests.ConnectionError):
+                requests.post(f"http://127.0.0.1:{parties_port}{HEARTBEAT}", json={}, timeout=60)
             members = service.server_processes(home)
             assert running.supervisor.send(number)
             eventually(lambda: not any(one.is_alive() for one in members), "the end of all processes")  # noqa: B023
             # A process counts as ended as soon as its first thread has; the others hold its sockets a moment longer.
             eventually(lambda: is_refused(parties_port), "the port to be free")
+        server = PartyServer("9999", f"http://127.0.0.1:{port}", home)
+        refused = server.rows("SELECT f_content, f_text FROM t_record_entry WHERE f_kind = 'refused'")
+        # That of the server that was stopped; the one that was killed has lost its last minute.
+        assert [(json.loads(one["f_content"])["cause"], one["f_text"]) for one in refused] == [
+            ("handshake", "127.0.0.1")
+        ]  # fmt: skip
         assert not (home / "run" / "parties.sock").exists()
         assert sorted(path.name for path in (home / "run").iterdir() if path.name.startswith("tmp")) == []
     finally:

@@ -15,6 +15,7 @@ from typing import Any
 
 import h11
 
+from fate_flow.core.record.refusal_counts import Cause
 from fate_flow.gateway.application import Application
 from fate_flow.gateway.gateway import Gateway, Listeners
 from fate_flow.gateway.limits import Limits
@@ -186,6 +187,10 @@ def request(
     return "\r\n".join(lines).encode("latin-1") + body
 
 
+RefusedCaller = tuple[Cause, str, str, int]
+"""Why, the address (empty at a Unix socket), the party if a key has proved it, and the status."""
+
+
 @dataclass
 class World:
     """A gateway of party 9999 with the peers 10000 and 10001, which it knows, and 10002, which it does not."""
@@ -198,6 +203,7 @@ class World:
     gateway: Gateway
     task: asyncio.Task[None]
     now_ms: list[int]
+    refused: list[RefusedCaller]         # what was counted for the record
 
     @property
     def address(self) -> str:
@@ -234,12 +240,16 @@ async def gateway_world(*, behaves: Behaviour = _ok, **limits: Any) -> AsyncIter
         listeners = Listeners(listening(folder / "gateway.sock"), listening(folder / DIALED))
         chosen = replace(Limits(), **limits)
         application = Application(folder, SOCKET, chosen)
-        gateway = Gateway(listeners, own.own, keys, application, folder, chosen, lambda: now[0])
+        refused: list[RefusedCaller] = []
+        gateway = Gateway(
+            listeners, own.own, keys, application, folder, chosen, lambda: now[0], None,
+            lambda *refusal: refused.append(refusal),
+        )  # fmt: skip
         ready = asyncio.Event()
         task = asyncio.create_task(gateway.run(ready.set))
         await ready.wait()
         try:
-            yield World(folder, keys, stub, own, parties, gateway, task, now)
+            yield World(folder, keys, stub, own, parties, gateway, task, now, refused)
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

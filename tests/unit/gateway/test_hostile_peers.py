@@ -13,6 +13,7 @@ from contextlib import suppress
 import pytest
 
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
+from fate_flow.core.record.refusal_counts import Cause
 from fate_flow.gateway.limits import MIB, Limits
 from fate_flow.peers.tls import ALPN, DIAL, client_context
 from tests.kit.gateway.gateway_world import (
@@ -58,6 +59,8 @@ def test_nobody_without_a_known_key_is_heard(caplog: pytest.LogCaptureFixture) -
             writer.close()
             assert world.application.served == []
             await world.honest()
+            causes = [Cause.KEY, Cause.HANDSHAKE, Cause.KEY, Cause.KEY, Cause.HANDSHAKE]
+            assert world.refused == [(one, "", "", 0) for one in causes]
 
     with caplog.at_level(logging.WARNING):
         run(test())
@@ -108,6 +111,7 @@ def test_a_known_key_whose_clock_is_days_off_is_told_so() -> None:
             assert answer.status == 503
             assert "the certificate of party 10000 is valid from" in answer.text
             assert "compare the clocks of both servers" in answer.text
+            assert world.refused == [(Cause.REQUEST, "", "", 503)]
             dialing = await world.connect(context=dials)
             assert await dialing.rest() == b"", "it waits for requests, and this is none"
             assert world.application.served == []
@@ -122,6 +126,7 @@ def test_handshakes_that_do_not_end_are_given_up() -> None:
             writer.write(b"\x16\x03\x01")
             assert await reader.read() == b""
             assert seconds() == pytest.approx(LIMITS.handshake_seconds)
+            assert world.refused == [(Cause.HANDSHAKE, "", "", 0)]
             writer.close()
 
     run(test())
@@ -133,6 +138,8 @@ def test_a_flood_of_handshakes_leaves_the_newest_and_an_honest_peer_is_served() 
             flood = [await world.raw() for _ in range(50)]
             await world.honest()
             assert seconds() < LIMITS.handshake_seconds       # it did not have to wait for their ends
+            assert set(world.refused) == {(Cause.CONNECTIONS, "", "", 0)}
+            assert len(world.refused) == 43, "50, and the honest one, without the 8 that are left"
             for _, writer in flood:
                 writer.close()
 
@@ -145,6 +152,7 @@ def test_one_address_has_few_handshakes_at_once() -> None:
             flood = [await world.raw() for _ in range(6)]
             ends = await asyncio.gather(*(reader.read() for reader, _ in flood[4:]))
             assert (ends, seconds()) == ([b"", b""], pytest.approx(0, abs=1))
+            assert world.refused == [(Cause.CONNECTIONS, "", "", 0)] * 2
             await asyncio.gather(*(reader.read() for reader, _ in flood))
             assert seconds() == pytest.approx(LIMITS.handshake_seconds)
             await world.honest()
@@ -272,6 +280,7 @@ def test_what_is_too_large_is_refused_and_ends_the_connection(sent: bytes, statu
             await peer.send(sent)
             assert (await peer.answer()).status == status
             assert await peer.rest() == b""
+            assert world.refused == [(Cause.REQUEST, "", "10000", status)]
             assert world.application.served == []
             await world.honest()
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from fate_flow.core.record.refusal_counts import Cause
 from fate_flow.gateway.application import Application
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.open_listeners import OpenListeners
@@ -26,6 +27,7 @@ from tests.kit.gateway.gateway_world import (
     SOCKET,
     Behaviour,
     Peer,
+    RefusedCaller,
     Served,
     StubApplication,
     listening,
@@ -47,6 +49,7 @@ class Open:
     folder: Path
     application: StubApplication
     shares: Shares                       # of the parties with a known key
+    refused: list[RefusedCaller]         # what was counted for the record
 
     async def connect(self, kind: Unproved = Unproved.PROXY) -> Peer:
         return Peer(*await asyncio.open_unix_connection(str(self.folder / kind.name)))
@@ -65,9 +68,13 @@ async def open_world(*, behaves: Behaviour | None = None, **limits: Any) -> Asyn
         behind = await asyncio.start_unix_server(stub.serve, str(folder / SOCKET), limit=1 << 20)
         application, shares = Application(folder, SOCKET, chosen), Shares(chosen)
         listeners: dict[Unproved, socket.socket] = {kind: listening(folder / kind.name) for kind in Unproved}
-        serving = asyncio.create_task(OpenListeners(listeners, OWN, application, folder, chosen, shares).run())
+        refused: list[RefusedCaller] = []
+        listening_to = OpenListeners(
+            listeners, OWN, application, folder, chosen, shares, None, lambda *refusal: refused.append(refusal)
+        )
+        serving = asyncio.create_task(listening_to.run())
         try:
-            yield Open(folder, stub, shares)
+            yield Open(folder, stub, shares, refused)
         finally:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
@@ -163,6 +170,7 @@ def test_one_address_has_few_connections_at_the_listener_for_plain_v1() -> None:
             await settled()
             one_more = await world.connect(Unproved.PLAIN)
             assert await one_more.rest() == b""
+            assert world.refused == [(Cause.CONNECTIONS, "", "", 0)]
             plain.pop().close()
             await settled()
             await world.honest(Unproved.PLAIN)

@@ -15,11 +15,22 @@ from typing import Any
 import pytest
 
 from fate_flow.core.model.errors import BadSettings
+from fate_flow.core.record.refusal_counts import Cause
 from fate_flow.engines.staged.pinned import PinnedClient, ServerAt, WrongServer, pin_of
 from fate_flow.gateway.application import Application
 from fate_flow.gateway.workers.listener import WorkerListener, limits_of_workers
 from fate_flow.gateway.workers.tls import KEY_FILE, WorkerTls
-from tests.kit.gateway.gateway_world import OWN, SOCKET, Peer, StubApplication, listening, request, seconds, settled
+from tests.kit.gateway.gateway_world import (
+    OWN,
+    SOCKET,
+    Peer,
+    RefusedCaller,
+    StubApplication,
+    listening,
+    request,
+    seconds,
+    settled,
+)
 from tests.kit.gateway.virtual_time import run
 
 LIMITS = limits_of_workers(32, 1 << 20)
@@ -33,6 +44,7 @@ class Workers:
     folder: Path
     application: StubApplication
     tls: WorkerTls
+    refused: list[RefusedCaller]         # what was counted for the record
 
     async def raw(self) -> Peer:
         return Peer(*await asyncio.open_unix_connection(str(self.folder / "workers")))
@@ -54,9 +66,13 @@ async def open_world(listener: socket.socket | None = None, **limits: Any) -> As
         behind = await asyncio.start_unix_server(stub.serve, str(folder / SOCKET), limit=1 << 20)
         application = Application(folder, SOCKET, chosen)
         at = listening(folder / "workers") if listener is None else listener
-        serving = asyncio.create_task(WorkerListener(at, tls.context(), OWN, application, folder, chosen).run())
+        refused: list[RefusedCaller] = []
+        listener_of_workers = WorkerListener(
+            at, tls.context(), OWN, application, folder, chosen, lambda *refusal: refused.append(refusal)
+        )
+        serving = asyncio.create_task(listener_of_workers.run())
         try:
-            yield Workers(folder, stub, tls)
+            yield Workers(folder, stub, tls, refused)
         finally:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
@@ -145,12 +161,14 @@ def test_one_address_has_a_limit_and_too_many_connections_cost_the_oldest_withou
             kept = [await world.connect(), await world.connect()]
             with pytest.raises((ssl.SSLError, ConnectionError)):
                 await world.connect()
+            assert world.refused == [(Cause.CONNECTIONS, "", "", 0)]
             assert (await kept[0].ask(head=TOKEN)).status == 200
         async with open_world(connections=3) as world:
             oldest, other = await world.connect(), await world.connect()
             newest = await world.connect()
             await settled()
             assert await oldest.rest() == b""
+            assert world.refused == [(Cause.CONNECTIONS, "", "", 0)]
             assert (await other.ask(head=TOKEN)).status == (await newest.ask(head=TOKEN)).status == 200
 
     run(test())

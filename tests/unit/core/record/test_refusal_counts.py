@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fate_flow.core.record.refusal_counts import MINUTE_MS, RefusalCounts, Refusals
+from fate_flow.core.record.refusal_counts import MINUTE_MS, Cause, RefusalCounts, Refusals
 
 
 def test_a_flood_is_one_value_for_each_caller_kind_and_minute() -> None:
@@ -30,3 +30,28 @@ def test_names_that_a_caller_invents_take_no_more_room() -> None:
     found = counts.take(MINUTE_MS)
     assert len(found) == 1_001
     assert sum(one.count for one in found) == 5_000
+
+
+def test_many_addresses_are_counted_together_and_a_proved_party_by_itself() -> None:
+    counts = RefusalCounts()
+    for number in range(5_000):
+        counts.note("", "party", 0, 1, Cause.KEY, f"10.0.{number // 250}.{number % 250}")
+    counts.note("10000", "party", 429, 2, Cause.REQUEST)
+    counts.note("", "party", 0, 3, Cause.KEY, "10.0.0.7")
+
+    *named, others, proved = counts.take(MINUTE_MS)
+    assert [one.address for one in named] == [f"10.0.0.{number}" for number in range(100)]
+    assert named[7] == Refusals("", "party", 0, 2, 1, 3, "key", "10.0.0.7")
+    assert others == Refusals("", "party", 0, 4_900, 1, 1, "key")
+    assert proved == Refusals("10000", "party", 429, 1, 2, 2, "request")
+
+
+def test_the_next_minute_names_addresses_again() -> None:
+    counts = RefusalCounts()
+    for number in range(200):
+        counts.note("", "party", 0, 1, Cause.HANDSHAKE, str(number))
+    counts.note("", "party", 0, MINUTE_MS, Cause.HANDSHAKE, "another")
+
+    assert len(counts.take(MINUTE_MS)) == 101
+    assert [one.address for one in counts.take_all()] == ["another"]
+    assert counts.is_empty()

@@ -18,6 +18,9 @@ from fate_flow.core.model.status import JobStatus
 from fate_flow.core.record.commitment import number_of, opens
 from fate_flow.core.record.entry import read_entry
 from fate_flow.core.record.log import StoredEntry
+from fate_flow.core.record.refusal_counts import Cause
+from fate_flow.core.record.sentences import sentence_of
+from fate_flow.core.record.shown import shown_entry
 from fate_flow.core.wire.v1.recorded import answer_content, request_content
 from fate_flow.services.context.recording import record_act, record_act_in, record_answer, record_received
 from fate_flow.services.context.refusal_record import RefusalRecord
@@ -159,6 +162,30 @@ def test_a_flood_of_refusals_is_one_entry_a_minute(server: HandServer) -> None:
     server.now += 60_000
     due.pop()()
     assert (len(entries(server)), due) == (2, [])
+
+
+def test_who_is_refused_by_the_gateway_is_recorded_with_an_address_that_is_only_committed_to(
+    server: HandServer,
+) -> None:
+    due: list[Callable[[], None]] = []
+    refusals = RefusalRecord(server.context, lambda _, act: due.append(act))
+    refusals.note("", "party", 0, Cause.KEY, "10.0.0.2")
+    refusals.note("10000", "party", 413, Cause.REQUEST)
+    assert entries(server) == []
+
+    refusals.finish()
+    unknown, known = entries(server)
+    fields = {"v": 1, "kind": "refused", "at": NOW, "route": "party", "count": 1, "first": NOW, "last": NOW}
+    message = read_entry(unknown.content)["message"]
+    assert read_entry(unknown.content) == {**fields, "cause": "key", "message": message}
+    assert opened(unknown, "message", "message", b"10.0.0.2")
+    assert read_entry(known.content) == {**fields, "cause": "request", "party": "10000", "retcode": 413}
+    assert sentence_of(shown_entry(unknown)) == (
+        "10.0.0.2 whom no key has proved, 1 times within a minute, at a listener for a party: refused: no known key"
+    )
+    assert sentence_of(shown_entry(known)) == (
+        "party 10000, 1 times within a minute, at a listener for a party: refused: by the gateway, with 413"
+    )
 
 
 def test_a_party_that_joins_is_recorded_with_its_keys(server: HandServer) -> None:
