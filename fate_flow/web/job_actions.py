@@ -14,6 +14,7 @@ from fate_flow.api.v1.jobs.rerun import rerun_at_initiator
 from fate_flow.core.access.client_roles import APPROVE, OPERATE, SUBMIT, ClientRole, names_of
 from fate_flow.core.model.errors import BadRequest, NotFound, OperationFailed, PermissionDenied
 from fate_flow.core.model.grammar import check_job_id, shown
+from fate_flow.core.model.job import Job
 from fate_flow.core.model.spec import MOST_PRIORITY
 from fate_flow.web.board import Board
 from fate_flow.web.sessions import is_encrypted
@@ -66,12 +67,13 @@ def _approve(services: Services, job_id: str, form: Form) -> str:
     if revision is None or not digest:
         raise BadRequest("digest: the form does not say which document you have read; reload the page")
     found = services.use_cases.approvals.approve(job_id, reason, _author(services), revision, digest)
-    return f"{found.consent.text}; another person has to approve it, too." if found.consent.is_first else "Approved."
+    text = f"{found.consent.text}; another person has to approve it, too" if found.consent.is_first else "approved"
+    return f"Job {job_id}: {text}."
 
 
 def _reject(services: Services, job_id: str, form: Form) -> str:
     services.use_cases.approvals.reject(job_id, _text(form, "reason", is_needed=True), _author(services))
-    return "Rejected: the job ends at all its parties."
+    return f"Job {job_id}: rejected, it ends at all its parties."
 
 
 def _rerun(services: Services, job_id: str, form: Form) -> str:
@@ -106,18 +108,35 @@ ACTIONS: Mapping[str, Action] = {
 def add_actions(routes: Blueprint, board: Board) -> None:
     @routes.post("/jobs/<job_id>/<name>")
     def act(job_id: str, name: str) -> Response:
-        """Carry out an action, and go back to the page of the job, which says what was done."""
+        """Carry out an action, and go to the page of the job, or of the next to review, which says what was done."""
         action, session = ACTIONS.get(name), board.session
         if action is None:
             raise NotFound(f"{shown(name)} is no action: {', '.join(ACTIONS)}")
         if not session.may(action.roles):
             needed = " or ".join(names_of(action.roles))
             raise PermissionDenied(f"client {session.name} has no client role for this: {needed}")
+        goes_on = name in ("approve", "reject") and "next" in request.form
+        target = _next_review(board, check_job_id(job_id)) if goes_on else f"/board/jobs/{job_id}"
         note = action.act(board.services, check_job_id(job_id), request.form)
-        target = "/board/approvals" if name in ("approve", "reject") and "next" in request.form else ""
-        response = Response(status=303, headers={"Location": target or f"/board/jobs/{job_id}"})
+        response = Response(status=303, headers={"Location": target})
         response.set_cookie(
             board.pages.note_cookie, board.sessions.note(note), max_age=60, path="/board", httponly=True,
             samesite="Strict", secure=is_encrypted(),
         )  # fmt: skip
         return response
+
+
+def _next_review(board: Board, decided: str) -> str:
+    """Return the page of the next job that waits for this person, or the list if none does.
+
+    It is the next one in the list, which has the oldest first; behind its end, the list is looked at from its begin."""
+    author, waiting = _author(board.services), board.views.queue(1, 0).unapproved
+    place = next((number for number, one in enumerate(waiting) if one.job_id == decided), 0)
+    following = (*waiting[place:], *waiting[:place])
+    found = next((one for one in following if one.job_id != decided and not _has_approved(one, author)), None)
+    return f"/board/jobs/{found.job_id}" if found is not None else "/board/approvals"
+
+
+def _has_approved(one: Job, author: str) -> bool:
+    """Return whether this person is the first of two who have to approve."""
+    return one.consent is not None and one.consent.is_first and one.consent.by == author

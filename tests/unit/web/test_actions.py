@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fate_flow.core.access.client_roles import APPROVE, OPERATE, READ, SUBMIT, ClientRole
+from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.job import Job
 from fate_flow.core.model.status import JobStatus
@@ -107,7 +108,7 @@ def test_a_job_is_approved_by_its_digest(world: World) -> None:
     assert other.status_code == 409
     assert "another document" in other.text
     assert browser.send(f"/board/jobs/{job_id}/approve").status_code == 400
-    assert act(browser, job_id, "approve", revision="0", digest=digest) == "Approved."
+    assert act(browser, job_id, "approve", revision="0", digest=digest) == f"Job {job_id}: approved."
     consent = row(world, job_id).consent
     assert consent is not None
     assert consent.by == "has-8"
@@ -150,10 +151,37 @@ def test_documents_of_two_formats_are_compared_as_fate_v1_shows_them() -> None:
 
 
 def test_a_decision_leads_to_the_next_review(world: World) -> None:
-    job_id, digest = review(world)
+    (first, one), (second, two), (third, three) = (review(world) for _ in range(3))
     browser = browser_of(world, APPROVE)
-    response = browser.send(f"/board/jobs/{job_id}/approve", revision="0", digest=digest, next="yes")
-    assert response.headers["Location"] == "/board/approvals"
+
+    def decide(job_id: str, digest: str) -> str:
+        response = browser.send(f"/board/jobs/{job_id}/approve", revision="0", digest=digest, next="yes")
+        return response.headers["Location"]
+
+    assert decide(second, two) == f"/board/jobs/{third}"
+    assert f"Job {second}: approved." in browser.page(f"/board/jobs/{third}").readable
+    assert decide(third, three) == f"/board/jobs/{first}"
+    assert decide(first, one) == "/board/approvals"
+
+
+def test_who_has_approved_as_the_first_of_two_is_not_led_to_that_job_again(world: World) -> None:
+    (first, one), (second, _) = review(world), review(world)
+    object.__setattr__(world.services.context, "approval", ApprovalRule(required=True, people=2))
+    browser, other = browser_of(world, APPROVE), browser_of(world, APPROVE | READ)
+    approve = {"revision": "0", "digest": one, "next": "yes"}
+    assert browser.send(f"/board/jobs/{first}/approve", **approve).headers["Location"] == f"/board/jobs/{second}"
+    rejected = {"reason": "no", "next": "yes"}
+    assert browser.send(f"/board/jobs/{second}/reject", **rejected).headers["Location"] == "/board/approvals"
+    third, _ = review(world)
+    assert other.send(f"/board/jobs/{third}/reject", **rejected).headers["Location"] == f"/board/jobs/{first}"
+
+
+def test_who_may_not_approve_sees_the_list_of_reviews_alone(world: World) -> None:
+    job_id, _ = review(world)
+    for roles, count in ((READ, 0), (APPROVE, 1)):
+        page = browser_of(world, roles).page("/board/approvals")
+        assert job_id in page.readable
+        assert sum(one.attributes.get("class") == "button" for one in page.tags) == count
 
 
 def test_a_job_is_rejected_with_a_reason(world: World) -> None:
@@ -161,7 +189,7 @@ def test_a_job_is_rejected_with_a_reason(world: World) -> None:
     browser = browser_of(world, APPROVE)
     refused = browser.send(f"/board/jobs/{job_id}/reject", reason=" ")
     assert (refused.status_code, "reason: is empty" in refused.text) == (400, True)
-    assert "Rejected" in act(browser, job_id, "reject", reason="not with these columns")
+    assert "rejected" in act(browser, job_id, "reject", reason="not with these columns")
 
 
 @pytest.mark.parametrize("name", ["stop", "hold", "release", "rerun", "priority", "approve", "reject"])
