@@ -14,7 +14,9 @@ from rich.live import Live
 from rich.text import Text
 
 from fate_flow.cli.connection.client import CallFailed, Client, NoAnswer
+from fate_flow.cli.connection.job_lists import ask_for_jobs
 from fate_flow.cli.console.display import one_line
+from fate_flow.cli.console.reply import ServerReply
 from fate_flow.cli.console.table_layout import lay_out
 from fate_flow.cli.console.wording import duration, party_name, reason_of, short_moment
 from fate_flow.cli.output.lists import free_lines, hold_lines, unprefixed
@@ -23,7 +25,7 @@ from fate_flow.core.text.phrases import counted
 
 _MOST_JOBS = 100               # are asked for; a screen has space for fewer
 _MOST_FAILED = 5
-_LATELY_MS = 24 * 3_600_000
+_LATELY_HOURS = 24
 _PARTIES_MS = 10_000           # between two requests to all parties
 _INDENT = "  "
 
@@ -37,7 +39,7 @@ class Overview:
     resources: Row
     running: Row
     queue: Row
-    failed: tuple[Row, ...]
+    failed: Row                # `job/failed`; without `count` if the server is older
     parties: Row | None
 
 
@@ -64,22 +66,35 @@ class Looks:
         if self._asked is None and self._now() >= self._ask_again:
             self._asked = self._beside.submit(self._data, "party/list", {})
         resources = self._data("resource/query", {})
-        running = self._data("job/list/job", {"status": ["running"], "limit": _MOST_JOBS})
-        failed = self._data("job/list/job", {"status": ["failed", "timeout"], "limit": _MOST_FAILED})["jobs"]
+        running, _ = self._jobs("job/search", {"status": "running", "limit": _MOST_JOBS}, "running")
+        lately = {"hours": _LATELY_HOURS, "limit": _MOST_FAILED}
+        failed, knows_all = self._jobs("job/failed", lately, "failed", "timeout")
         queue = self._data("queue/list", {"limit": _MOST_JOBS})
         if self._asked is not None and (waits or self._asked.done()):
             asked, self._asked, self._ask_again = self._asked, None, self._now() + _PARTIES_MS
             self._parties = asked.result()
         now = self._now()
         jobs = [{**one, "elapsed": now - (one.get("start_time") or now)} for one in map(unprefixed, running["jobs"])]
-        lately = [one for one in map(unprefixed, failed) if (one.get("end_time") or 0) >= now - _LATELY_MS]
-        return Overview(resources, {**running, "jobs": jobs}, queue, tuple(lately), self._parties)
+        failed = {**failed, "jobs": list(map(unprefixed, failed["jobs"]))}
+        if not knows_all:
+            since = now - _LATELY_HOURS * 3_600_000
+            failed = {"jobs": [one for one in failed["jobs"] if (one.get("end_time") or 0) >= since]}
+        return Overview(resources, {**running, "jobs": jobs}, queue, failed, self._parties)
 
     def _data(self, path: str, body: Row) -> Row:
-        answer = self._client.post(path, body)
-        if not answer.is_success or not isinstance(answer.data, Mapping):
-            raise CallFailed(answer.message, answer.envelope)
-        return answer.data
+        return _data_in(self._client.post(path, body))
+
+    def _jobs(self, path: str, body: Row, *statuses: str) -> tuple[Row, bool]:
+        """Return the data of the route, and whether the server has it; an older one has a list by status."""
+        older = {"status": list(statuses), "limit": body["limit"]}
+        answer, is_there = ask_for_jobs(self._client, path, body, older)
+        return _data_in(answer), is_there
+
+
+def _data_in(answer: ServerReply) -> Row:
+    if not answer.is_success or not isinstance(answer.data, Mapping):
+        raise CallFailed(answer.message, answer.envelope)
+    return answer.data
 
 
 @dataclass(frozen=True)
@@ -168,11 +183,19 @@ def _needs_review(queue: Row) -> list[Line]:
     return [Line(f"{what} an approval here: flow queue list, flow job approve, flow job reject", "yellow")]
 
 
-def _failed(jobs: Sequence[Row], width: int | None) -> Iterator[Line]:
-    if jobs:
-        yield Line("failed in the last 24 hours", "bold")
-        rows = ((job.get("job_id"), job.get("name"), short_moment(job.get("end_time")), reason_of(job)) for job in jobs)
-        yield from _table(("job", "name", "ended", "why"), rows, width, style="red")
+def _failed(failed: Row, width: int | None) -> Iterator[Line]:
+    jobs, count = failed["jobs"], failed.get("count")
+    if not jobs:
+        return
+    if count is None:
+        text = f"the newest of those that failed in the last {_LATELY_HOURS} hours"
+    else:
+        more = "" if failed.get("is_counted") else "at least "
+        text = f"{more}{counted(count, 'job')} failed in the last {_LATELY_HOURS} hours"
+        text += "" if len(jobs) >= count else f", the newest {len(jobs)} of them shown"
+    yield Line(text, "bold")
+    rows = ((job.get("job_id"), job.get("name"), short_moment(job.get("end_time")), reason_of(job)) for job in jobs)
+    yield from _table(("job", "name", "ended", "why"), rows, width, style="red")
 
 
 def _table(

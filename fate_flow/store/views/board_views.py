@@ -19,7 +19,16 @@ from fate_flow.store.views.board_task import (
     share_details,
     task_shares,
 )
-from fate_flow.store.views.job_search import CountedPiece, JobSearch, JobsPage, Place, count_piece, jobs_page
+from fate_flow.store.views.job_search import (
+    CountedPiece,
+    FailedJobs,
+    JobSearch,
+    JobsPage,
+    Place,
+    count_piece,
+    failed_since,
+    jobs_page,
+)
 from fate_flow.store.views.metrics import joined
 from fate_flow.store.views.read_only import ReadOnly, read_again
 from fate_flow.store.views.snapshots import JobSnapshot, snapshot_of
@@ -57,6 +66,12 @@ class BoardViews(ReadOnly):
         with self._reading() as tx:
             found = jobs_page(search, before, limit, tuple(dict.fromkeys((*fields, *WAIT_FIELDS))))
             return replace(found, rows=with_wait_reasons(tx, found.rows))
+
+    @read_again
+    def failed_jobs(self, since: int, limit: int, fields: Sequence[str]) -> FailedJobs:
+        """Return the jobs that failed or timed out since that time (ms), the newest first, and the number of all."""
+        with self._reading():
+            return failed_since(since, limit, fields)
 
     @read_again
     def count_jobs(self, search: JobSearch, before: Place | None) -> CountedPiece:

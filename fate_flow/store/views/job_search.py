@@ -1,4 +1,5 @@
-"""The board's list of jobs, which `flow job list` shows, too: pages by the key of their last row, and their number.
+"""The board's list of jobs, which `flow job list` shows, too: pages by the key of their last row, and their number; and
+what failed last.
 
 No request looks at more than a bounded number of jobs, so a list costs the same whatever has ended here before. The
 number of all jobs that fit is known up to `MOST_COUNTED`; beyond it, `count_piece` counts on, a piece for each request.
@@ -12,6 +13,7 @@ from typing import Any
 
 from peewee import SQL, fn
 
+from fate_flow.core.model.status import JobStatus
 from fate_flow.store.contract.changes import SUBMIT_FAILED
 from fate_flow.store.database.models import JobRow, SubmissionRow, TaskRow
 from fate_flow.store.views import board
@@ -73,6 +75,15 @@ class CountedPiece:
     next: Place | None           # where the counting goes on; None: that was all
 
 
+@dataclass(frozen=True)
+class FailedJobs:
+    """The jobs that failed last, and how many there are."""
+
+    rows: list[Row]
+    count: int
+    is_counted: bool             # False: older ones were not looked at, so there may be more
+
+
 def jobs_page(
     search: JobSearch, before: Place | None, limit: int = PAGE, fields: Sequence[str] = JOB_FIELDS
 ) -> JobsPage:
@@ -106,6 +117,27 @@ def count_piece(search: JobSearch, before: Place | None) -> CountedPiece:
         return CountedPiece(looked_at, looked_at, last)
     _row, query = _found_in(keys, search, ("job_id",))
     return CountedPiece(number_of(query, most)[0], looked_at, last)
+
+
+def failed_since(since: int, limit: int, fields: Sequence[str]) -> FailedJobs:
+    """Return the jobs that failed or timed out since that time (ms), the one that ended last first, and their number.
+
+    The order of the ends has an index, which has the status, too: only the rows that are returned are read."""
+    ended = JobRow.select(*_KEY[1:], JobRow.f_end_time, JobRow.f_status, JobRow.f_tag)
+    order = (JobRow.f_end_time.desc(), *(one.desc() for one in _KEY[1:]))
+    ended = ended.where(JobRow.f_end_time >= since).order_by(*order)
+    newest = ended.limit(board.MOST_SEARCHED).alias("ended")
+    failed = newest.c.f_status.in_([JobStatus.FAILED.value, JobStatus.TIMEOUT.value])
+    failed &= newest.c.f_tag != SUBMIT_FAILED
+    count = newest.select_from(fn.COUNT(SQL("1"))).where(failed).scalar()
+    keys = newest.select_from(newest.c.f_job_id, newest.c.f_role, newest.c.f_party_id).where(failed)
+    chosen, row = keys.order_by(newest.c.f_end_time.desc()).limit(limit).alias("failed"), JobRow.alias("found")
+    same = (row.f_job_id == chosen.c.f_job_id) & (row.f_role == chosen.c.f_role)
+    query = row.select(*(getattr(row, f"f_{name}") for name in fields)).join(
+        chosen, on=same & (row.f_party_id == chosen.c.f_party_id)
+    )
+    rows = read_rows(query.order_by(row.f_end_time.desc(), row.f_job_id.desc()), JobRow, fields)
+    return FailedJobs(rows, int(count), number_of(ended, board.MOST_SEARCHED)[1])
 
 
 # ---------------------------------------------------------------------- parts

@@ -37,8 +37,24 @@ def completed(text, url):
 def test_job_ids_are_offered(stub, command):
     stub.answers({"retcode": 0, "retmsg": "success", "data": {"jobs": JOBS, "count": 2}})
     assert completed(command, stub.url) == [f"plain,{one['job_id']}" for one in JOBS]
-    assert stub.last.json == {"limit": 50}
+    assert (stub.last.path, stub.last.json) == ("/v1/job/search", {"limit": 50}), "it counts no history"
     assert completed(f"{command}202611221", stub.url) == [f"plain,{JOBS[0]['job_id']}"]
+    around = {"text": "202611221", "after": "2026-11-20", "before": "2026-11-25"}
+    assert stub.last.json == {"limit": 50, **around}, "the server need not look at all jobs since then"
+
+
+@pytest.mark.parametrize("begin", ["2026", "20261399", "00010101", "99991231"])
+def test_what_is_no_day_is_looked_for_among_the_newest_jobs(stub, begin):
+    stub.answers({"retcode": 0, "retmsg": "success", "data": {"jobs": [], "count": 0}})
+    assert completed(f"flow job stop -j {begin}", stub.url) == []
+    assert stub.last.json == {"limit": 50, "text": begin}
+
+
+def test_an_older_server_is_asked_for_its_list(stub):
+    refusal = Reply(404, {"retcode": 100, "retmsg": "no such route"})
+    stub.answers(refusal, {"retcode": 0, "retmsg": "success", "data": {"jobs": JOBS, "count": 2}})
+    assert completed("flow job stop -j 20261122", stub.url) == [f"plain,{one['job_id']}" for one in JOBS]
+    assert (stub.last.path, stub.last.json) == ("/v1/job/list/job", {"limit": 50, "job_id": "20261122"})
 
 
 def test_the_server_that_the_command_names_is_asked(stub):

@@ -111,6 +111,7 @@ _PRIORITY: Arguments = {"priority": whole("Higher ones first.", -MOST_PRIORITY, 
 _FROM = {**COMPONENT_NAME, "pattern": f"^$|{COMPONENT_NAME['pattern']}"}
 _NEXT = or_null(described(TEXT, "From where the next request goes on; null: that was all."))
 _JOBS_FOUND = 10
+_FAILED_HOURS, _MOST_HOURS, _HOUR_MS = 24, 24 * 366, 3_600_000
 _JOBS: Arguments = {
     **dict.fromkeys(("job_id", "description", "party_id", "partner"), PART),
     "role": one_or_several(one_of(ROLES)),
@@ -128,6 +129,7 @@ def blueprint(services: Services) -> Blueprint:
         "/list/job": routes.list_jobs,
         "/search": routes.search,
         "/search/count": routes.count_found,
+        "/failed": routes.failed,
         "/stop": routes.stop,
         "/rerun": routes.rerun,
         "/resume": routes.resume,
@@ -366,6 +368,26 @@ class _JobRoutes:
         body = arguments()
         found = self._views.board.count_jobs(read_search(body), read_place(body))
         return ok({"count": found.count, "looked_at": found.looked_at, "next": written_place(found.next)})
+
+    @declared(
+        "List the jobs that failed or timed out in the last hours, by their end, and count them.", READ,
+        takes={
+            "hours": whole("How far back.", 1, _MOST_HOURS, _FAILED_HOURS),
+            "limit": whole("Number of jobs.", 1, MOST_ROWS, _JOBS_FOUND),
+        },
+        data=an_object({
+            "jobs": a_list(job.LISTED_JOB_SCHEMA), "count": described(COUNT, "All of these hours."),
+            "is_counted": described(YES_NO, f"false: more than {MOST_SEARCHED} jobs ended; some were not looked at."),
+        }),
+    )  # fmt: skip
+    def failed(self) -> Response:
+        body = arguments()
+        hours = read_whole(body, "hours", _FAILED_HOURS, 1, _MOST_HOURS)
+        limit = read_whole(body, "limit", _JOBS_FOUND, 1, MOST_ROWS)
+        since = self._context.clock() - hours * _HOUR_MS
+        found = self._views.board.failed_jobs(since, limit, tuple(job.LISTED_JOB))
+        jobs = list(map(job.rendered_in_list, found.rows))
+        return ok({"jobs": jobs, "count": found.count, "is_counted": found.is_counted})
 
     @declared("Explain the state of a job, in text and numbers.", READ, needs=JOB, data=EXPLAINED)
     def explain(self) -> Response:

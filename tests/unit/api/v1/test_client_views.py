@@ -392,3 +392,24 @@ def test_a_search_refuses_an_odd_word_by_its_name(world: World, body: dict[str, 
     said = world.post("job/search", body).json
     assert said["retcode"] == 101
     assert next(iter(body)) in said["retmsg"]
+
+
+def test_what_failed_lately_is_listed_by_its_end_and_counted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    hour = 3_600_000
+    ends = [("failed", 1), ("timeout", 2), ("success", 3), ("failed", 20), ("failed", 30), ("canceled", 1)]
+    now = world.services.context.clock()
+    ids = [
+        world.add_job(status=JobStatus(status), f_end_time=now - ago * hour, f_name="nightly", f_reason="done")
+        for status, ago in ends
+    ]
+    world.add_job(status=JobStatus.RUNNING)
+    first = world.ask("job/failed", {"limit": 2})["data"]
+    assert [row["job_id"] for row in first["jobs"]] == ids[:2]
+    assert {row["name"] for row in first["jobs"]} == {"nightly"}
+    assert (first["count"], first["is_counted"]) == (3, True)
+    assert [row["job_id"] for row in world.ask("job/failed", {"hours": 48})["data"]["jobs"]] == [*ids[:2], *ids[3:5]]
+    monkeypatch.setattr(board, "MOST_SEARCHED", 2)
+    assert world.ask("job/failed", {})["data"]["is_counted"] is False
+    assert world.post("job/failed", {"hours": 0}).json["retcode"] == 101
+    looks = steps(world, lambda views: views.board.failed_jobs(now - hour, 5, ("job_id", "dsl")))
+    assert not [step for step in looks if step.startswith("SCAN t")], looks

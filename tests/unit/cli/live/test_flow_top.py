@@ -31,6 +31,9 @@ def job(number: int, status: str, **fields: object) -> dict[str, object]:
     return {f"f_{name}": value for name, value in shown.items()}
 
 
+FAILED = job(100, "failed", end_time=NOW - 1_000, reason="worker_failed", message="division by zero")
+
+
 def waiting(number: int) -> dict[str, object]:
     reason = "host 10000 has 2 of 20 cores free, 9 asked"
     return {"job_id": f"wait{number}", "place_in_queue": number, "wait_reason": reason}
@@ -39,19 +42,17 @@ def waiting(number: int) -> dict[str, object]:
 class Server:
     """What a server with so many jobs answers."""
 
-    def __init__(self, stub: Stub, running: int = 1, queued: int = 1) -> None:
+    def __init__(self, stub: Stub, running: int = 1, queued: int = 1, *, is_older: bool = False) -> None:
+        self.is_older = is_older
         self.data = {
             "resource/query": {"computing_engine_resource": ENGINE, "engines": [ENGINE, SLURM]},
             "running": {
                 "jobs": [job(number, "running", start_time=NOW - 65_000) for number in range(running)],
-                "count": running,
+                "count": running, "is_counted": True,
             },
-            "failed": {
-                "jobs": [
-                    job(100, "failed", end_time=NOW - 1_000, reason="worker_failed", message="division by zero"),
-                    job(101, "failed", end_time=NOW - 90_000_000),
-                ],
-                "count": 2,
+            "failed": {"jobs": [FAILED], "count": 7, "is_counted": True},
+            "failed of an older server": {
+                "jobs": [FAILED, job(101, "failed", end_time=NOW - 90_000_000)], "count": 2000,
             },
             "queue/list": {
                 "jobs": [waiting(number) for number in range(1, queued + 1)], "count": queued,
@@ -67,9 +68,14 @@ class Server:
         path = asked.path.removeprefix("/v1/")
         if path == "party/list":
             self.parties_may_answer.wait(30)
-        name = "running" if path == "job/list/job" and "running" in asked.json["status"] else path
-        name = "failed" if name == "job/list/job" else name
-        return Reply(body={"retcode": 0, "retmsg": "success", "data": self.data[name]})
+        if self.is_older and path in ("job/search", "job/failed"):
+            return Reply(404, {"retcode": 100, "retmsg": "no such route"})
+        is_of_failed = "failed" in (asked.json.get("status") or ())
+        names = {
+            "job/search": "running", "job/failed": "failed",
+            "job/list/job": "failed of an older server" if is_of_failed else "running",
+        }
+        return Reply(body={"retcode": 0, "retmsg": "success", "data": self.data[names.get(path, path)]})
 
 
 @pytest.fixture
@@ -98,7 +104,17 @@ def test_it_is_printed_once_in_a_pipe(flow, stub):
     assert "host 10000 has 2 of 20 cores free, 9 asked" in result.stdout
     assert "1 job of another initiator needs an approval here: flow queue list" in result.stdout
     assert "division by zero" in result.stdout
-    assert "job101" not in result.stdout, "it failed two days ago"
+    assert "7 jobs failed in the last 24 hours, the newest 1 of them shown" in result.stdout
+    assert "/v1/job/list/job" not in {one.path for one in stub.asked}, "it counts the history"
+
+
+def test_an_older_server_is_asked_for_its_lists(flow, stub):
+    Server(stub, is_older=True)
+    shown = flow("top").stdout
+    assert "1 job runs" in shown
+    assert "the newest of those that failed in the last 24 hours" in shown
+    assert "division by zero" in shown
+    assert "job101" not in shown, "it failed two days ago"
 
 
 def test_how_long_a_job_runs_is_said(stub, looks):
