@@ -1,4 +1,5 @@
-"""The other parties as the overview shows them: both directions, and what is wrong in plain text."""
+"""The other parties as the overview shows them: both directions, what is wrong in plain text, the circuit, and the keys
+that count."""
 
 from __future__ import annotations
 
@@ -6,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fate_flow.core.access.key_ends import ending_soon
+from fate_flow.core.access.key_list import MESSAGE, TLS, KeyList, KeyState, key_id_of, stored_key_list
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.text.peer_problems import problem_in
+from fate_flow.store.views.board import SavedKeys
 
 Seen = Mapping[str, Any]
 GOOD, BAD, UNKNOWN = "good", "bad", "unknown"
@@ -23,20 +27,80 @@ class Partner:
     back_text: str
     back_problem: str
     commands: int                # that have no answer yet
+    circuit: str                 # in words
+    keys: PartnerKeys
+
+
+@dataclass(frozen=True)
+class KeyInUse:
+    """The key of one use that counts now. Times are milliseconds since 1970."""
+
+    use: str
+    key_id: str
+    until: int | None            # its end; None: it has none
+    next_id: str                 # of the key that replaces it; empty: none is announced
+    next_from: int
+
+
+@dataclass(frozen=True)
+class PartnerKeys:
+    keys: tuple[KeyInUse, ...]
+    text: str                    # why there are none, or what else to know about them
+    is_bad: bool                 # jobs with this party cannot work by these keys
+    warnings: tuple[str, ...]    # a sentence for each use whose last key ends soon
+
+
+CIRCUITS: Mapping[str, str] = {
+    "closed": "closed: it is asked", "open": "open: no requests for a pause",
+    "probing": "probing: it is asked once again",
+}  # fmt: skip
 
 
 def partners_of(
-    party_ids: Sequence[str], peers: Mapping[str, Mapping[str, Any]], troubles: Mapping[str, PeerTrouble], steady: int
-) -> tuple[Partner, ...]:
-    """`peers`: what the scheduler says of the connections that it has used since it started."""
-    return tuple(_partner(one, peers.get(one), troubles.get(one), steady) for one in party_ids)
+    party_ids: Sequence[str], peers: Mapping[str, Mapping[str, Any]], troubles: Mapping[str, PeerTrouble], steady: int,
+    saved: Mapping[str, SavedKeys], now: int,
+) -> tuple[Partner, ...]:  # fmt: skip
+    """`peers`: what the scheduler says of the connections that it has used since it started. `steady`: the time since
+    when troubles are counted; `now`: that of the clock on the wall, for the ends of keys."""
+    return tuple(
+        _partner(one, peers.get(one), troubles.get(one), steady, keys_of(saved.get(one), now)) for one in party_ids
+    )
 
 
-def _partner(party_id: str, seen: Seen | None, trouble: PeerTrouble | None, steady: int) -> Partner:
+def _partner(
+    party_id: str, seen: Seen | None, trouble: PeerTrouble | None, steady: int, keys: PartnerKeys
+) -> Partner:
     there, text, problem = _there(seen, trouble, steady)
     back, back_text, back_problem = _back(there, seen, trouble, steady)
     commands = int((seen or {}).get("commands_waiting", 0))
-    return Partner(party_id, there, text, problem, back, back_text, back_problem, commands)
+    circuit = "not known yet" if seen is None else CIRCUITS.get(str(seen.get("circuit")), "not known")
+    return Partner(party_id, there, text, problem, back, back_text, back_problem, commands, circuit, keys)
+
+
+def keys_of(saved: SavedKeys | None, now: int) -> PartnerKeys:
+    """Return the keys of a partner that count now, and what will become of them."""
+    if saved is None or saved.state is KeyState.REMOVED:
+        return PartnerKeys((), "no key of it is saved here", False, ())
+    if saved.state is None:
+        only = KeyInUse(MESSAGE, saved.key_id, None, "", 0)
+        return PartnerKeys((only,), "saved alone, without a key list", False, ())
+    if saved.state is KeyState.REVOKED:
+        return PartnerKeys((), "revoked: none of its keys counts any more", True, ())
+    listed = stored_key_list(saved.content)
+    found = tuple(one for use in (TLS, MESSAGE) if (one := _in_use(listed, use, now)) is not None)
+    warnings = tuple(ending_soon(listed, "", now))
+    return PartnerKeys(found, "" if found else "all its keys have ended", not found, warnings)
+
+
+def _in_use(listed: KeyList, use: str, now: int) -> KeyInUse | None:
+    """Return the key that the partner uses now; the first one to come while none has begun."""
+    coming = sorted((one for one in listed.keys if one.use == use and one.since > now), key=lambda one: one.since)
+    used = listed.in_use(use, now) or (coming.pop(0) if coming else None)
+    if used is None:
+        return None
+    following = coming[0] if coming else None
+    next_id, next_from = (key_id_of(following.pem), following.since) if following is not None else ("", 0)
+    return KeyInUse(use, key_id_of(used.pem), used.until, next_id, next_from)
 
 
 def _there(seen: Seen | None, trouble: PeerTrouble | None, steady: int) -> tuple[str, str, str]:

@@ -62,7 +62,10 @@ class _Views:
     def overview(self) -> Response:
         found = self._queries.overview()
         peers = peers_of(self._settings)
-        partners = partners_of(sorted(self._settings.routes), peers, found.troubles, found.steady)
+        partners = partners_of(
+            sorted(self._settings.routes), peers, found.troubles, found.steady, found.keys,
+            self._services.context.clock(),
+        )  # fmt: skip
         totals: dict[str, int] = {}
         for (_, status), count in found.seats.items():
             totals[status] = totals.get(status, 0) + count

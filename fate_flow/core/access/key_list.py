@@ -113,15 +113,15 @@ class PartyKeys:
 
     def valid(self, use: str, now: int) -> tuple[str, ...]:
         """Return the keys (PEM) of this use that count now."""
-        return _stored_list(self.signed.content).valid(use, now) if self.state is KeyState.JOINED else ()
+        return stored_key_list(self.signed.content).valid(use, now) if self.state is KeyState.JOINED else ()
 
     def listed(self, use: str) -> tuple[str, ...]:
         """Return the keys (PEM) of this use, also those whose time is over: what they have signed stays signed."""
-        return tuple(key.pem for key in _stored_list(self.signed.content).keys if key.use == use)
+        return tuple(key.pem for key in stored_key_list(self.signed.content).keys if key.use == use)
 
     def root_ids(self) -> tuple[str, ...]:
         """Return the ids of the root keys that may sign the next list."""
-        next_root = _stored_list(self.signed.content).next_root
+        next_root = stored_key_list(self.signed.content).next_root
         return (self.root_id,) if next_root is None else (self.root_id, key_id_of(next_root))
 
 
@@ -181,7 +181,7 @@ def read_key_list(content: str) -> KeyList:
     )
 
 
-_stored_list = lru_cache(maxsize=256)(read_key_list)
+stored_key_list = lru_cache(maxsize=256)(read_key_list)
 """For lists that are stored: they are looked at several times a second."""
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from peewee import SQL, fn
 
+from fate_flow.core.access.key_list import KeyState
 from fate_flow.core.model.approval import Approval
 from fate_flow.core.model.job import Hold
 from fate_flow.core.model.peer import PeerTrouble
@@ -19,9 +20,10 @@ from fate_flow.core.model.status import JOB_UNFINISHED, JobStatus
 from fate_flow.core.planning.queue import why_it_waits
 from fate_flow.core.record.log import Evidence
 from fate_flow.store.contract.changes import SUBMIT_FAILED
-from fate_flow.store.database.models import JobRow
+from fate_flow.store.database.access_models import PartyKeyRow, SiteKeyRow
+from fate_flow.store.database.models import JobRow, PeerRow, SchedulerRow
 from fate_flow.store.database.prepared import Prepared
-from fate_flow.store.database.queries import IN_QUEUE, waiting_here
+from fate_flow.store.database.queries import IN_QUEUE, SCHEDULER, waiting_here
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.views.columns import Row, column_of, rows_from
 from fate_flow.store.views.server_state import EngineUse, engines_in_use
@@ -43,6 +45,15 @@ JOB_FIELDS = (
 
 
 @dataclass(frozen=True)
+class SavedKeys:
+    """What is saved here of the keys of another party: its key list, or one message key alone."""
+
+    state: KeyState | None       # of the list; None: a key alone
+    content: str                 # of the list
+    key_id: str                  # of the key alone
+
+
+@dataclass(frozen=True)
 class Overview:
     steady: int
     seats: dict[tuple[str, str], int]        # unfinished jobs by role and status
@@ -51,6 +62,7 @@ class Overview:
     failed: list[Row]
     engines: tuple[EngineUse, ...]
     troubles: dict[str, PeerTrouble]
+    keys: dict[str, SavedKeys]   # by party id
     hold: Hold | None
     evidence: tuple[Evidence, ...]          # of other parties' logs that do not fit together
     reviews: int
@@ -59,10 +71,29 @@ class Overview:
 def overview(tx: SqlTransaction) -> Overview:
     holds = tx.intake_hold()
     seats, reviews = _unfinished()
+    steady, troubles = _troubles()
     return Overview(
-        tx.steady(), seats, _some(_RUNNING), _waiting(), _some(_failed(_ENDED_LATELY)), engines_in_use(),
-        dict(tx.peer_troubles()), holds, tx.evidence(), reviews,
+        steady, seats, _some(_RUNNING), _waiting(), _some(_failed(_ENDED_LATELY)), engines_in_use(),
+        troubles, _saved_keys(), holds, tx.evidence(), reviews,
     )  # fmt: skip
+
+
+def _troubles() -> tuple[int, dict[str, PeerTrouble]]:
+    """Return the steady time, and the parties that do not answer or cannot reach this one."""
+    rows = {row[0]: row for row in _TROUBLES.rows(JobRow._meta.database)}
+    _, steady, *_ = rows.pop("", ("", 0))
+    return steady or 0, {party_id: PeerTrouble(*row) for party_id, row in rows.items()}
+
+
+def _saved_keys() -> dict[str, SavedKeys]:
+    """Return what is saved of the keys of each party. A list counts, as for requests, before a key alone, unless it was
+    removed."""
+    rows = [(party_id, SavedKeys(KeyState(state) if state else None, content, key_id))
+            for party_id, state, content, key_id in _SAVED_KEYS.rows(JobRow._meta.database)]  # fmt: skip
+    alone = {party_id: saved for party_id, saved in rows if saved.state is None}
+    lists = {party_id: saved for party_id, saved in rows if saved.state is not None}
+    return {**alone, **{key: saved for key, saved in lists.items()
+                        if saved.state is not KeyState.REMOVED or key not in alone}}  # fmt: skip
 
 
 def _unfinished() -> tuple[dict[tuple[str, str], int], int]:
@@ -156,3 +187,22 @@ _KINDS = (JobRow.f_role, JobRow.f_status, JobRow.f_approval)
 _RUNNING = Prepared(lambda: _first(JobRow.f_status == JobStatus.RUNNING.value, JobRow.f_create_time.desc()), 0)
 _WAITING = Prepared(lambda: _first(waiting_here(), *IN_QUEUE), 0)
 _UNFINISHED = Prepared(_by_kind, 0)
+
+
+def _all_troubles() -> Any:
+    """Select the parties in trouble, and the steady time as if it were one without a name: both are one query."""
+    row, clock = PeerRow, SchedulerRow
+    columns = row.f_party_id, row.f_silent_since, row.f_silence, row.f_cut_off_since, row.f_cut_off
+    in_trouble = row.select(*columns).where((row.f_silent_since > 0) | (row.f_cut_off_since > 0))
+    empty = SQL("''")
+    steady = clock.select(empty, clock.f_steady, empty, SQL("0"), empty).where(clock.f_name == SCHEDULER)
+    return in_trouble.union_all(steady)
+
+
+def _all_saved_keys() -> Any:
+    row, alone, empty = PartyKeyRow, SiteKeyRow, SQL("''")
+    lists = row.select(row.f_party_id, row.f_state, row.f_content, empty)
+    return lists.union_all(alone.select(alone.f_party_id, empty, empty, alone.f_key_id))
+
+
+_TROUBLES, _SAVED_KEYS = Prepared(_all_troubles, 0), Prepared(_all_saved_keys, 0)

@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from fate_flow.core.access.key_list import MESSAGE, KeyList, KeyState, ListedKey
 from fate_flow.core.model.peer import PeerTrouble
+from fate_flow.store.views.board import SavedKeys
 from fate_flow.web.jobs.whose_move import who_acts
-from fate_flow.web.partners import BAD, GOOD, UNKNOWN, partners_of
+from fate_flow.web.partners import BAD, GOOD, UNKNOWN, KeyInUse, PartnerKeys, keys_of, partners_of
+from tests.kit.site_keys import private_key
 
 
 def test_both_directions_of_a_partner_are_shown_apart() -> None:
@@ -18,7 +21,7 @@ def test_both_directions_of_a_partner_are_shown_apart() -> None:
         "3": PeerTrouble("3", silent_since=1_000, silence="no TLS connection"),
         "4": PeerTrouble("4", cut_off_since=1_000, cut_off="no answer in time"),
     }
-    found = {one.party_id: one for one in partners_of(["1", "2", "3", "4", "5"], peers, troubles, 181_000)}
+    found = {one.party_id: one for one in partners_of(["1", "2", "3", "4", "5"], peers, troubles, 181_000, {}, 0)}
     assert {key: (one.there, one.back) for key, one in found.items()} == {
         "1": (GOOD, GOOD), "2": (BAD, UNKNOWN), "3": (BAD, UNKNOWN), "4": (GOOD, BAD), "5": (UNKNOWN, UNKNOWN),
     }  # fmt: skip
@@ -32,13 +35,60 @@ def test_both_directions_of_a_partner_are_shown_apart() -> None:
     assert found["4"].back_text == "cannot reach this party for 3 min: no answer in time"
 
 
+@pytest.mark.parametrize(("seen", "text"), [
+    ({}, "not known yet"), ({"1": {"circuit": "closed"}}, "closed: it is asked"),
+    ({"1": {"circuit": "open"}}, "open: no requests for a pause"),
+    ({"1": {"circuit": "probing"}}, "probing: it is asked once again"), ({"1": {"circuit": "odd"}}, "not known"),
+])  # fmt: skip
+def test_the_circuit_of_a_partner_is_said_in_words(seen: dict[str, Any], text: str) -> None:
+    [found] = partners_of(["1"], seen, {}, 0, {}, 0)
+    assert found.circuit == text
+
+
+OLD, NEW = private_key(1).public, private_key(2).public
+
+
+def shown_of(*keys: ListedKey, state: KeyState | None = KeyState.JOINED) -> PartnerKeys:
+    return keys_of(SavedKeys(state, KeyList("10000", 1, 1, keys).content(), ""), NOW)
+
+
+NOW = 1_700_000_000_000
+DAY = 24 * 3600 * 1000
+
+
+def test_the_key_of_a_partner_that_counts_is_shown_with_what_follows_it() -> None:
+    old = ListedKey(MESSAGE, OLD.pem, 1, NOW + 3 * DAY)
+    found = shown_of(old, ListedKey(MESSAGE, NEW.pem, NOW + DAY))
+    assert found.keys == (KeyInUse(MESSAGE, OLD.key_id, NOW + 3 * DAY, NEW.key_id, NOW + DAY),)
+    assert found.warnings == ()
+    [used] = shown_of(old, ListedKey(MESSAGE, NEW.pem, NOW - DAY)).keys
+    assert (used.key_id, used.until, used.next_id) == (NEW.key_id, None, "")
+
+
+def test_a_key_of_a_partner_that_ends_soon_is_warned_of_before() -> None:
+    [text] = shown_of(ListedKey(MESSAGE, OLD.pem, 1, NOW + 3 * DAY)).warnings
+    assert "the last message key of party 10000 ends in 3 days" in text
+    assert shown_of(ListedKey(MESSAGE, OLD.pem, 1, NOW + 40 * DAY)).warnings == ()
+    ended = shown_of(ListedKey(MESSAGE, OLD.pem, 1, NOW - DAY))
+    assert (ended.keys, ended.text, ended.is_bad) == ((), "all its keys have ended", True)
+    assert "has ended" in ended.warnings[0]
+
+
+def test_a_partner_without_keys_that_count_says_why() -> None:
+    assert keys_of(None, NOW).text == "no key of it is saved here"
+    assert keys_of(SavedKeys(None, "", "ab"), NOW).keys == (KeyInUse(MESSAGE, "ab", None, "", 0),)
+    listed = ListedKey(MESSAGE, OLD.pem, 1)
+    assert shown_of(listed, state=KeyState.REVOKED).is_bad
+    assert shown_of(listed, state=KeyState.REMOVED).keys == ()
+
+
 @pytest.mark.parametrize(("milliseconds", "text"), [
     (None, ""), (0, " within 1 ms"), (3, " within 5 ms"), (50, " within 50 ms"), (51, " within 100 ms"),
     (999, " within 1 s"), (1_500, " within 2 s"), ("x", ""), (True, ""),
 ])  # fmt: skip
 def test_a_latency_is_rounded_so_that_the_page_stays_the_same(milliseconds: object, text: str) -> None:
     seen = {"1": {"circuit": "closed", "round_trip_ms": milliseconds, "back_ms": milliseconds}}
-    [found] = partners_of(["1"], seen, {}, 0)
+    [found] = partners_of(["1"], seen, {}, 0, {}, 0)
     assert (found.there_text, found.back_text) == (f"answers{text}", f"reaches this party{text}")
 
 
