@@ -200,6 +200,7 @@ _QUEUED = an_object({
     "place_in_queue": COUNT,
     "job_id": TEXT,
     "name": TEXT,
+    "create_time": TIME,
     "priority": WHOLE,
     "initiator": _PARTY_ONLY,
     "parties": a_list(an_object({**_PARTY, "asked_cores": COUNT})),
@@ -224,6 +225,7 @@ QUEUE = an_object({
         "job_id": TEXT, "name": TEXT, **_PARTY, "initiator": _PARTY_ONLY, "parties": a_list(_PARTY_ONLY),
         "asked_cores": COUNT, "create_time": TIME, "revision": COUNT, "digest": DIGEST,
     }, title="UnapprovedJob")),
+    "unapproved_count": described(COUNT, "All that need an approval here; `unapproved` has the first of them."),
 })  # fmt: skip
 
 # ---------------------------------------------------------------------- a job to be submitted

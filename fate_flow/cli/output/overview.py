@@ -20,7 +20,7 @@ from fate_flow.cli.console.reply import ServerReply
 from fate_flow.cli.console.table_layout import lay_out
 from fate_flow.cli.console.wording import duration, party_name, reason_of, short_moment
 from fate_flow.cli.output.lists import free_lines, hold_lines, unprefixed
-from fate_flow.cli.output.queue_table import WAITING, waiting_row
+from fate_flow.cli.output.queue_table import WAITING, count_of_reviews, needs_approval, waiting_row
 from fate_flow.core.text.phrases import counted
 
 _MOST_JOBS = 100               # are asked for; a screen has space for fewer
@@ -176,11 +176,10 @@ def _running(job: Row) -> tuple[object, ...]:
 
 
 def _needs_review(queue: Row) -> list[Line]:
-    unapproved = queue.get("unapproved") or ()
-    if not unapproved:
+    count = count_of_reviews(queue)
+    if not count:
         return []
-    what = counted(len(unapproved), "job of another initiator needs", "jobs of other initiators need")
-    return [Line(f"{what} an approval here: flow queue list, flow job approve, flow job reject", "yellow")]
+    return [Line(f"{needs_approval(count)} here: flow queue list, flow job approve, flow job reject", "yellow")]
 
 
 def _failed(failed: Row, width: int | None) -> Iterator[Line]:

@@ -12,11 +12,11 @@ from typing import Any
 import click
 
 from fate_flow.cli.console.display import one_line, print_table
-from fate_flow.cli.console.wording import duration, party_name, short_digest
+from fate_flow.cli.console.wording import duration, party_name, short_digest, short_moment
 from fate_flow.core.text.phrases import counted, ordinal
 
 Job = Mapping[str, Any]
-WAITING = ("job", "place", "name", "cores", "starts in", "waits for")
+WAITING = ("job", "place", "name", "created", "cores", "starts in", "waits for")
 """The columns of `waiting_row`."""
 
 
@@ -29,8 +29,19 @@ def print_queue(data: Job) -> None:
     if jobs:
         print_table(WAITING, map(waiting_row, jobs))
     if unapproved := data.get("unapproved"):
-        click.echo("jobs of other initiators that need an approval here (flow job approve, flow job reject):")
-        print_table(("job", "name", "initiator", "as", "cores", "document"), map(_unapproved, unapproved))
+        count, shown = count_of_reviews(data), len(unapproved)
+        cut = "" if shown >= count else f", the first {shown} of them shown"
+        click.echo(f"{needs_approval(count)} here{cut} (flow job approve, flow job reject):")
+        print_table(("job", "name", "created", "initiator", "as", "cores", "document"), map(_unapproved, unapproved))
+
+
+def count_of_reviews(data: Job) -> int:
+    """Return how many jobs need an approval here, of an answer of `queue/list`; an older server has only their list."""
+    return int(data.get("unapproved_count") or len(data.get("unapproved") or ()))
+
+
+def needs_approval(count: int) -> str:
+    return counted(count, "job of another initiator needs", "jobs of other initiators need") + " an approval"
 
 
 def _count(shown: int, count: object) -> str:
@@ -45,8 +56,8 @@ def waiting_row(job: Job) -> tuple[object, ...]:
     cores, isolated = _cores(job)
     text = [_reason(job), _also(job), isolated]
     return (
-        job.get("job_id"), job.get("place_in_queue"), job.get("name"), cores, _starts(job.get("estimate_seconds")),
-        "; ".join(filter(None, text)),
+        job.get("job_id"), job.get("place_in_queue"), job.get("name"), short_moment(job.get("create_time")), cores,
+        _starts(job.get("estimate_seconds")), "; ".join(filter(None, text)),
     )  # fmt: skip
 
 
@@ -83,6 +94,6 @@ def _starts(seconds: object) -> str:
 
 def _unapproved(job: Job) -> tuple[object, ...]:
     return (
-        job.get("job_id"), job.get("name"), party_name(job.get("initiator")), party_name(job), job.get("asked_cores"),
-        short_digest(job.get("digest")),
+        job.get("job_id"), job.get("name"), short_moment(job.get("create_time")), party_name(job.get("initiator")),
+        party_name(job), job.get("asked_cores"), short_digest(job.get("digest")),
     )  # fmt: skip

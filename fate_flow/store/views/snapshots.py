@@ -17,6 +17,7 @@ from fate_flow.store.database.result_rows import MetricRow
 from fate_flow.store.database.rows import JOB_COLUMNS, SEAT_COLUMNS, job_of, seat_of
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.values import Document
+from fate_flow.store.views.board import count_reviews
 from fate_flow.store.views.document_digests import digests_of
 from fate_flow.store.views.filters import MOST_VALUES
 from fate_flow.store.views.job_names import names_of
@@ -54,6 +55,7 @@ class QueuePage:
     unapproved: tuple[Job, ...]      # jobs of other parties, the first `MOST_ROWS` of them
     names: Mapping[str, str]         # of all these jobs, by job id
     digests: Mapping[str, str]       # of the documents of unapproved jobs, by job id
+    reviews: int                     # how many jobs are unapproved, also those beyond the first ones
 
 
 def snapshot_of(tx: SqlTransaction, job_id: str, *, for_board: bool = False) -> JobSnapshot | None:
@@ -98,7 +100,8 @@ def queue_page(tx: SqlTransaction, limit: int, offset: int) -> QueuePage:
     names = names_of(job.job_id for job in (*jobs, *unapproved))
     digests = digests_of(tx, (job.job_id for job in unapproved))
     count, steady = tx.count_waiting(), tx.steady()
-    return QueuePage(offset + 1, jobs, seats, count, steady, hold, unapproved, names, digests)
+    reviews = len(unapproved) if len(unapproved) < MOST_ROWS else count_reviews()
+    return QueuePage(offset + 1, jobs, seats, count, steady, hold, unapproved, names, digests, reviews)
 
 
 def _newest_workers(workers: Iterable[Worker], wanted: Collection[TaskKey]) -> tuple[Worker, ...]:

@@ -20,6 +20,9 @@ WAITING = {
 }
 
 
+NOON = 1_699_963_200_000           # on 2023-11-14, in UTC
+
+
 def answer(data):
     return {"retcode": 0, "retmsg": "success", "data": data}
 
@@ -208,23 +211,24 @@ def test_the_queue_is_a_table(flow, stub):
         "count": 7, "hold": {"by": "ann", "message": "mainte\nnance", "time": 5},
         "jobs": [
             {"place_in_queue": 1, "job_id": "42", "name": "totals", "priority": 3, "parties": [party], "passed_by": 2,
-             "estimate_seconds": 0, "wait_reason": "waits for its turn; 1st in the queue"},
+             "create_time": NOON, "estimate_seconds": 0, "wait_reason": "waits for its turn; 1st in the queue"},
             {"place_in_queue": 2, "job_id": "43", "priority": 0, "passed_by": 0,
              "parties": [party, {**party, "party_id": "9998"}],
              "estimate_seconds": None, "wait_reason": "no capacity; 2nd in the queue"},
         ],
+        "unapproved_count": 1200,
         "unapproved": [{"job_id": "44", "role": "guest", "party_id": "9999", "asked_cores": 2, "digest": "0a" * 32,
-                        "initiator": {"role": "host", "party_id": "10000"}}],
+                        "create_time": NOON, "name": "audit", "initiator": {"role": "host", "party_id": "10000"}}],
     }))
     assert flow("queue", "list", "--table").stdout == """\
 this party is on hold by ann: mainte nance
 7 jobs wait, 2 of them shown
-  job   place   name     cores    starts in   waits for
-  42    1       totals   4        now         waits for its turn; priority 3; passed by 2 jobs
-  43    2                4 each               no capacity
-jobs of other initiators that need an approval here (flow job approve, flow job reject):
-  job   name   initiator    as           cores   document
-  44           host-10000   guest-9999   2       0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a
+  job   place   name     created      cores    starts in   waits for
+  42    1       totals   2023-11-14   4        now         waits for its turn; priority 3; passed by 2 jobs
+  43    2                             4 each               no capacity
+1200 jobs of other initiators need an approval here, the first 1 of them shown (flow job approve, flow job reject):
+  job   name    created      initiator    as           cores   document
+  44    audit   2023-11-14   host-10000   guest-9999   2       0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a
 """
     assert (stub.last.path, stub.last.json) == ("/v1/queue/list", {"limit": 50, "page": 1})
 

@@ -363,6 +363,7 @@ def queued(page: QueuePage) -> dict[str, Any]:
             for place, job in enumerate(page.jobs, page.first_place)
         ],
         "unapproved": [{"name": page.names.get(job.job_id, ""), **_unapproved(job, page)} for job in page.unapproved],
+        "unapproved_count": page.reviews,
     }
 
 
@@ -372,6 +373,7 @@ def _queued(job: Job, seats: Sequence[Seat], place: int, steady: int) -> dict[st
     return {
         "place_in_queue": place,
         "job_id": job.job_id,
+        "create_time": job.create_time,
         "priority": job.priority,
         "initiator": _party(job.initiator),
         "parties": [{**_party(seat.party), "asked_cores": seat.asked_cores} for seat in seats],

@@ -11,7 +11,8 @@ from fate_flow.core.access.authority import document_digest
 from fate_flow.core.model.job import UNREACHABLE, Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
-from tests.kit.api.client_world import GUEST, HOST, World
+from fate_flow.store.views import snapshots
+from tests.kit.api.client_world import GUEST, HOST, START, World
 
 
 def test_a_waiting_job_is_given_a_priority(world: World) -> None:
@@ -228,6 +229,7 @@ def test_a_page_of_the_queue_knows_its_places(world: World) -> None:
     found = world.ask("queue/list", {"limit": 2, "page": 2})["data"]
     assert [(one["place_in_queue"], one["job_id"]) for one in found["jobs"]] == [(3, ids[2]), (4, ids[3])]
     assert found["count"] == 5
+    assert [one["create_time"] for one in found["jobs"]] == [START + 2, START + 3]
     assert world.ask("queue/list", {"limit": 0})["retcode"] == 101
 
 
@@ -239,7 +241,16 @@ def test_the_queue_lists_what_awaits_the_approval_of_this_party(world: World) ->
     found = world.ask("queue/list")["data"]
     assert (found["jobs"], found["hold"]["by"]) == ([], "ann")
     [one] = found["unapproved"]
+    assert found["unapproved_count"] == 1
     assert (one["job_id"], one["initiator"], one["asked_cores"]) == (job_id, {"role": "host", "party_id": "10000"}, 3)
+
+
+def test_approvals_that_a_list_leaves_out_are_counted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(3):
+        world.add_job(party=GUEST, initiator=HOST, f_approval="pending")
+    monkeypatch.setattr(snapshots, "MOST_ROWS", 2)
+    found = world.ask("queue/list")["data"]
+    assert (len(found["unapproved"]), found["unapproved_count"]) == (2, 3)
 
 
 def at_steady_time(world: World, milliseconds: int) -> None:
