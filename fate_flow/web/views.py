@@ -27,6 +27,7 @@ from fate_flow.web.charts.drawing import SIZES as SIZES_OF_CHARTS
 from fate_flow.web.charts.drawing import laid_out
 from fate_flow.web.charts.usage import DAY, end_of_quarters, usage_blocks, usage_of
 from fate_flow.web.jobs.document_changes import changes
+from fate_flow.web.jobs.folded_graph import folded
 from fate_flow.web.jobs.graph import MOST_DRAWN, nodes_of
 from fate_flow.web.jobs.timeline import PHASES, SIZES, timeline_of
 from fate_flow.web.jobs.whose_move import who_acts
@@ -142,14 +143,15 @@ class _Views:
             limit=context.rules.party_silence, least_ttl=context.ceilings.ttl_of(0), no_space="",
         )
         nodes = nodes_of(spec, found["tasks"]) if spec is not None else ()
-        drawn = json.dumps([one.as_json() for one in nodes]) if 1 < len(nodes) <= MOST_DRAWN else ""
+        groups = folded(nodes) if len(nodes) > MOST_DRAWN else ()
+        drawn = json.dumps([one.as_json() for one in groups or nodes]) if len(nodes) > 1 else ""
         differs = changes(before.document, document) if document and before else ()
         is_over = found["status"] in ("success", "failed", "canceled", "timeout")
         return self._show(
             "job.html", reviews=reviews, poll=CALM if is_over else FRESH, job=found, nodes=nodes, drawn=drawn,
             tasks={one["component_name"]: one for one in found["tasks"]}, is_over=is_over,
             before=before, differs=differs,
-            acts=who_acts(found, self._settings.party_id), parameters=_parameters(spec), most_drawn=MOST_DRAWN,
+            acts=who_acts(found, self._settings.party_id), parameters=_parameters(spec), groups=groups,
         )  # fmt: skip
 
     def history(self, job_id: str) -> Response:

@@ -9,19 +9,25 @@ from typing import Any
 from fate_flow.core.model.spec import JobSpec
 
 MOST_DRAWN = 100
-"""Tasks in a drawing; a larger job has its table alone."""
+"""Nodes in a drawing; the graph of a larger job is folded."""
+NOT_BEGUN = ""
+"""The status of a task that has no row yet."""
 
 
 @dataclass(frozen=True)
 class Node:
     name: str
     module: str
-    status: str                  # of the whole task; empty: it has not begun
+    status: str                  # of the whole task, or NOT_BEGUN
     parties: tuple[tuple[str, str], ...]     # each party of the task, with the status of its share
     after: tuple[str, ...]       # the tasks that it needs
 
     def as_json(self) -> dict[str, Any]:
-        return {"name": self.name, "module": self.module, "status": self.status, "after": self.after}
+        """Return what the script draws: `row` is the id of the row that says the same."""
+        return {
+            "name": self.name, "label": self.name, "status": self.status, "state": self.status or "not begun",
+            "row": f"task-{self.name}", "after": self.after,
+        }  # fmt: skip
 
 
 def nodes_of(spec: JobSpec, tasks: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
@@ -34,5 +40,5 @@ def _node(spec: JobSpec, name: str, begun: Mapping[str, Any] | None) -> Node:
     task = spec.tasks[name]
     shares = {} if begun is None else {(one["role"], one["party_id"]): one["status_detail"] for one in begun["parties"]}
     parties = tuple((str(party), shares.get((party.role, party.party_id), "")) for party in task.parties)
-    status = "" if begun is None else begun["status_detail"]
+    status = NOT_BEGUN if begun is None else begun["status_detail"]
     return Node(name, task.module, status, parties, tuple(sorted(task.upstream)))

@@ -1,4 +1,5 @@
-// Draws the graph of a job's tasks: dagre says where, and each node leads to its row in the table, which says the same.
+// Draws the graph of a job's tasks, or of groups of them: dagre says where, and each node leads to its row in the table,
+// which says the same.
 "use strict";
 
 (() => {
@@ -15,11 +16,10 @@
   }
 
   function node(one, at) {
-    const state = one.status || "not begun";
-    const label = element("text", { x: 10, y: 19 }, one.name);
-    const below = element("text", { x: 10, y: 37, class: "state" }, state);
+    const label = element("text", { x: 10, y: 19 }, one.label);
+    const below = element("text", { x: 10, y: 37, class: "state" }, one.state);
     const box = element("rect", { width: at.width, height: at.height, rx: 5 });
-    const link = element("a", { href: `#task-${one.name}` }, box, label, " ", below);
+    const link = element("a", { href: `#${one.row}` }, box, label, " ", below);
     const left = at.x - at.width / 2;
     const top = at.y - at.height / 2;
     return element("g", { class: `node is-${one.status || "later"}`, transform: `translate(${left} ${top})` }, link);
@@ -32,7 +32,7 @@
     const nodes = JSON.parse(text);
     const layout = new dagre.graphlib.Graph().setGraph({ rankdir: "LR", nodesep: 14, ranksep: 40, marginx: 4, marginy: 4 });
     layout.setDefaultEdgeLabel(() => ({}));
-    for (const one of nodes) layout.setNode(one.name, { width: Math.max(110, one.name.length * 9 + 20), height: HEIGHT });
+    for (const one of nodes) layout.setNode(one.name, { width: Math.max(110, one.label.length * 9 + 20), height: HEIGHT });
     for (const one of nodes) for (const before of one.after) layout.setEdge(before, one.name);
     dagre.layout(layout);
     const { width, height } = layout.graph();

@@ -320,10 +320,14 @@ def test_a_job_shows_its_whole_graph_before_anything_has_begun(browser: Browser)
     ]  # fmt: skip
 
 
-def test_a_graph_that_nobody_could_read_is_a_table_alone(browser: Browser) -> None:
+def test_a_graph_of_many_tasks_is_folded_and_says_so_in_a_table(browser: Browser) -> None:
     page = browser.page(f"/board/jobs/{browser.world.add_job(document=chain(MOST_DRAWN + 1))}")
-    assert not [one for one in page.tags if one.attributes.get("id") == "graph"]
-    assert f"{MOST_DRAWN + 1} tasks" in page.readable
+    [graph] = [one for one in page.tags if one.attributes.get("id") == "graph"]
+    nodes = json.loads(str(graph.attributes["data-nodes"]))
+    assert 1 < len(nodes) <= MOST_DRAWN
+    ids = {one.attributes.get("id") for one in page.tags}
+    assert {one["row"] for one in nodes} | {"all-tasks", f"task-toy_{MOST_DRAWN}"} <= ids
+    assert f"{len(nodes)} groups of {MOST_DRAWN + 1} tasks" in page.readable
 
 
 def test_the_failing_party_has_the_first_word(browser: Browser, jobs: Mapping[str, str]) -> None:
