@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from peewee import Case, Value, fn
+from peewee import Case, Database, Value, fn
 
 from fate_flow.core.model.job import Job, Report, Task, TaskKey
 from fate_flow.core.model.policy import PolicyAction
@@ -43,7 +43,7 @@ class Tasks(SqlUnitOfWork):
         return next(iter(_TASK.made(self._database, task_of, *values)), None)
 
     def tasks(self, job_id: str) -> tuple[Task, ...]:
-        return newest_tasks(_TASKS.made(self._database, task_of, job_id))
+        return newest_tasks(tasks_in_all_versions(self._database, job_id))
 
     def stopping_tasks(self) -> tuple[Task, ...]:
         return tuple(task_of(row) for row in _STOPPING_TASKS.rows(self._database))
@@ -153,6 +153,11 @@ _STOPPING_TASKS = Prepared(
     ),
     0,
 )
+
+
+def tasks_in_all_versions(database: Database, job_id: str) -> tuple[Task, ...]:
+    """Return the party tasks of a job, those of earlier versions, too, in one query."""
+    return _TASKS.made(database, task_of, job_id)
 
 
 def _as_read(task: Task) -> Pairs:

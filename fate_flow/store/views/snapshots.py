@@ -11,11 +11,13 @@ from fate_flow.core.model.approval import Approval
 from fate_flow.core.model.job import Hold, Job, Seat, Task, TaskKey, Worker
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.status import JobStatus, TaskStatus
+from fate_flow.store.contract.changes import newest_tasks
 from fate_flow.store.database.models import JobRow, SeatRow
 from fate_flow.store.database.queries import IN_QUEUE, waiting_here
 from fate_flow.store.database.result_rows import MetricRow
 from fate_flow.store.database.rows import JOB_COLUMNS, SEAT_COLUMNS, job_of, seat_of
 from fate_flow.store.sql.store import SqlTransaction
+from fate_flow.store.sql.tasks import tasks_in_all_versions
 from fate_flow.store.values import Document
 from fate_flow.store.views.board import count_reviews
 from fate_flow.store.views.document_digests import digests_of
@@ -67,10 +69,10 @@ def snapshot_of(tx: SqlTransaction, job_id: str, *, for_board: bool = False) -> 
     own = jobs[0]
     queues = own.is_initiator and own.status is JobStatus.WAITING
     place = tx.place_in_queue(own) if queues else 0
-    tasks = tx.tasks(job_id)
-    anew = [task.key for task in tasks if task.key.version and task.status is TaskStatus.WAITING]
-    earlier = [tx.task(replace(key, version=key.version - 1)) for key in anew]
-    known = tuple(task for task in earlier if task is not None)
+    every = tasks_in_all_versions(JobRow._meta.database, job_id)
+    tasks = newest_tasks(every)
+    before = {_version_before(task.key) for task in tasks if task.key.version and task.status is TaskStatus.WAITING}
+    earlier = tuple(task for task in every if task.key in before)
     workers = _newest_workers(tx.workers_of(job_id), {task.key for task in tasks if task.worker_id})
     asks = for_board and own.consent is not None and own.consent.approval is Approval.PENDING
     document = tx.document(job_id) if asks else None
@@ -80,8 +82,12 @@ def snapshot_of(tx: SqlTransaction, job_id: str, *, for_board: bool = False) -> 
     digest = digests_of(tx, [job_id]).get(job_id, "") if own.consent is not None else ""
     metric = 0 if for_board else _newest_metric(job_id)
     return JobSnapshot(
-        tuple(jobs), seats, tasks, place, steady, known, workers, name, troubles, digest, document, metric
+        tuple(jobs), seats, tasks, place, steady, earlier, workers, name, troubles, digest, document, metric
     )
+
+
+def _version_before(key: TaskKey) -> TaskKey:
+    return replace(key, version=key.version - 1)
 
 
 def _newest_metric(job_id: str) -> int:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
+from werkzeug.test import TestResponse
 
 from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.access.key_list import KeyState, PartyKeys
 from fate_flow.core.access.site import SiteKey
+from fate_flow.core.model.job import Answer
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.documents import digest_of
@@ -22,10 +24,13 @@ from fate_flow.store.views.board import MOST_COUNTED, PAGE
 from fate_flow.web.jobs.graph import MOST_DRAWN
 from fate_flow.web.pages import STATIC
 from tests.kit.api.client_world import GUEST, HOST, START, TOY, TOY_CONF, World, make_world
+from tests.kit.api.recorded_world import JOB as RECORDED
+from tests.kit.api.recorded_world import recorded_world, their_file
 from tests.kit.key_lists import ROOT, signed_list
 from tests.kit.site_keys import private_key
 from tests.kit.web.browser import Browser, Page, counted_queries
 from tests.kit.web.filled_task import add_filled_task
+from tests.kit.web.many_tasks import add_restarting_job, chain
 
 MOST_QUERIES, MOST_REQUESTS = 10, 3
 EVIL = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>"
@@ -128,12 +133,48 @@ def test_every_page_has_a_title_one_heading_and_its_command(browser: Browser, jo
 
 
 def test_a_page_asks_few_queries(browser: Browser, jobs: Mapping[str, str]) -> None:
-    for path in paths(jobs):
+    restarting = {"restarting": add_restarting_job(browser.world, 20)}
+    metrics = f"/board/jobs/{jobs['filled']}/tasks/toy_0/metrics?page=2"
+    counts = ["/board/jobs/count", "/board/jobs/count?text=x&party=10000"]
+    timeline = f"/board/jobs/{restarting['restarting']}/history?tasks=1"
+    for path in [*paths({**jobs, **restarting}), metrics, timeline, *counts]:
         with counted_queries(browser.world) as queries:
             assert browser.get(path).status_code == 200
-        # Which parties have key lists is read once a second for all requests, and not by a view.
-        of_view = [one for one in queries if "t_party_key" not in one or "UNION" in one]
-        assert len(of_view) <= MOST_QUERIES, (path, of_view)
+        assert len(of_view(queries)) <= MOST_QUERIES, (path, queries)
+
+
+def test_a_page_of_the_record_asks_few_queries(tmp_path: Path) -> None:
+    """Verifying reads each log as a whole, so it asks so many for each of the two, and one more."""
+    browser = Browser(recorded_world(tmp_path))
+    proof = their_file(browser.world, tmp_path / "theirs", Answer(0, is_recorded=True))
+    found = re.search(r'name="form_token" value="([^"]+)"', browser.get("/board/audit").text)
+    assert found is not None
+    token = {"form_token": found[1]}
+    form = {**token, "party": "10000", "file": (io.BytesIO(proof.encode()), "with.proof")}
+    asks: Mapping[str, tuple[Callable[[], TestResponse], int]] = {
+        "record": (lambda: browser.get(f"/board/jobs/{RECORDED}/record"), MOST_QUERIES),
+        "record, continued": (lambda: browser.get(f"/board/jobs/{RECORDED}/record?from=1"), MOST_QUERIES),
+        "verify": (lambda: browser.client.post("/board/audit/verify", data=token), 1 + 2 * MOST_QUERIES),
+        "reconcile": (lambda: browser.client.post("/board/audit/reconcile", data=form), MOST_QUERIES),
+    }
+    for name, (ask, most) in asks.items():
+        with counted_queries(browser.world) as queries:
+            response = ask()
+        assert response.status_code == 200, response.text
+        assert 1 <= len(of_view(queries)) <= most, (name, queries)
+
+
+def test_a_command_about_many_restarting_tasks_asks_few_queries(browser: Browser) -> None:
+    job_id = add_restarting_job(browser.world, 20)
+    with counted_queries(browser.world) as queries:
+        found = browser.world.ask("job/explain", {"job_id": job_id})["data"]
+    assert len(of_view(queries)) <= MOST_QUERIES + 1, queries
+    assert [one["last_version"]["message"] for one in found["tasks"]] == ["out of memory"] * 20
+
+
+def of_view(queries: Sequence[str]) -> list[str]:
+    """Which parties have key lists is read once a second for all requests, and not by a view."""
+    return [one for one in queries if "t_party_key" not in one or "UNION" in one]
 
 
 def test_a_view_costs_few_requests(browser: Browser, jobs: Mapping[str, str]) -> None:
@@ -360,13 +401,3 @@ def test_a_job_that_is_not_known_is_said_so(browser: Browser) -> None:
     assert "is not known to party 9999" in browser.page("/board/jobs/20260101120000999999", 404).readable
     assert browser.page("/board/jobs/20260101120000999999/history", 404)
     assert browser.page("/board/jobs/x", 400)
-
-
-def chain(count: int) -> Document:
-    """A job of so many tasks, one after the other."""
-    components: dict[str, Any] = {"toy_0": {"module": "Reader", "output": {"data": ["data"]}}}
-    for number in range(1, count):
-        before = {"data": {"data": [f"toy_{number - 1}.data"]}}
-        components[f"toy_{number}"] = {"module": "Intersection", "input": before, "output": {"data": ["data"]}}
-    table = {"toy_0": {"table": {"name": "a", "namespace": "b"}}}
-    return Document({"components": components}, {**TOY_CONF, "component_parameters": {"common": table}}, {})

@@ -212,10 +212,13 @@ def _tasks(
         first.setdefault(task.key.name, place)
     ordered = sorted(snapshot.tasks, key=lambda task: (first[task.key.name], task.key.party))
     programs = {key: list(workers) for key, workers in groupby(snapshot.workers, key=lambda worker: worker.task)}
+    earlier: dict[str, list[Task]] = {}
+    for task in snapshot.earlier:
+        earlier.setdefault(task.key.name, []).append(task)
     return [
         {
             **_task(list(rows), programs, spec, condition.restarts.get(name), here),
-            "last_version": _last_version([one for one in snapshot.earlier if one.key.name == name]),
+            "last_version": _last_version(earlier.get(name, [])),
         }
         for name, rows in groupby(ordered, key=lambda task: task.key.name)
     ]
