@@ -11,6 +11,7 @@ from typing import Any
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication
+from gunicorn.glogging import Logger
 
 from fate_flow.api.app import create_public_app
 from fate_flow.api.http.gunicorn_worker import CallerLimits, worker_class
@@ -74,23 +75,27 @@ class HttpProcesses:
     signature: SiteSignature | None
     spans: ProcessSpans
 
-    def run_public(self, *listeners: socket.socket) -> None:
-        """Serve clients and other parties until SIGTERM."""
+    def public_server(self, *listeners: socket.socket) -> HttpServer:
+        """Return what serves clients and other parties; the supervisor makes it before the fork, which shares it."""
         limits = self.settings
+        return HttpServer(
+            listeners, limits.http_workers, limits.http_threads, CallerLimits(limits.http_threads // 2),
+            limits.run_dir, self._public_app,
+        )  # fmt: skip
+
+    def run_public(self, server: HttpServer) -> None:
+        """Serve clients and other parties until SIGTERM."""
         try:
-            _Gunicorn(
-                listeners, limits.http_workers, limits.http_threads, CallerLimits(limits.http_threads // 2),
-                limits.run_dir, self._public_app,
-            ).run()  # fmt: skip
+            server.run()
         finally:
             self.effect_runner.finish()
             self.spans.finish()
 
-    def run_for_workers(self, *listeners: socket.socket) -> None:
-        """Serve this party's own workers until SIGTERM."""
+    def worker_server(self, *listeners: socket.socket) -> HttpServer:
+        """Return what serves this party's own workers; as `public_server`."""
         threads = self.settings.worker_threads
         callers = CallerLimits(threads, seconds=_WORKER_SECONDS)
-        _Gunicorn(listeners, 1, threads, callers, self.settings.run_dir, self._worker_app).run()
+        return HttpServer(listeners, 1, threads, callers, self.settings.run_dir, self._worker_app)
 
     def _public_app(self) -> Flask:
         record = open_log(self.settings)
@@ -159,8 +164,10 @@ def _keep_sockets(arbiter: Any) -> None:
     arbiter.systemd = True
 
 
-class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn is not typed
-    """gunicorn on bound sockets, with an application that each of its workers builds."""
+class HttpServer(BaseApplication):  # type: ignore[misc]  # gunicorn is not typed
+    """gunicorn on bound sockets, with an application that each of its workers builds. `run` serves until SIGTERM.
+
+    To make one writes to 3 MB of memory, since each of gunicorn's settings is a class."""
 
     def __init__(
         self, listeners: Sequence[socket.socket], workers: int, threads: int, callers: CallerLimits, run_dir: Path,
@@ -178,6 +185,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn is not typed
             "timeout": 120,
             "worker_tmp_dir": str(run_dir),
             "control_socket_disable": True,
+            "logger_class": Logger,
             **HEADER_FIELDS,
             "limit_request_line": 8190,      # the query of an upload is its whole configuration
             "loglevel": "warning",

@@ -199,6 +199,10 @@ class Supervisor:
             EffectRunner(),  # each process that decides gets its own by the fork
             self.signature, self.spans,
         )  # fmt: skip
+        self._public = (self._http, *((self._gateway.behind,) if self._gateway else ()))
+        self._public_server = self._http_processes.public_server(*self._public)
+        self._for_workers = (self._workers, *((self._remote_workers.behind,) if self._remote_workers else ()))
+        self._worker_server = self._http_processes.worker_server(*self._for_workers)
         self._children = [
             _Child("spawner", self._run_spawner),
             _Child("scheduler", self._run_scheduler),
@@ -385,14 +389,12 @@ class Supervisor:
         ).run()
 
     def _run_http(self) -> None:
-        own = (self._http, *((self._gateway.behind,) if self._gateway else ()))
-        self._close_listeners(*own)
-        self._http_processes.run_public(*own)
+        self._close_listeners(*self._public)
+        self._http_processes.run_public(self._public_server)
 
     def _run_workers(self) -> None:
-        own = (self._workers, *((self._remote_workers.behind,) if self._remote_workers else ()))
-        self._close_listeners(*own)
-        self._http_processes.run_for_workers(*own)
+        self._close_listeners(*self._for_workers)
+        self._worker_server.run()
 
     def _run_gateway(self) -> None:
         assert self._gateway is not None
