@@ -139,7 +139,9 @@ class _LogPages:
             key.job_id, key.name, key.party, asked.stream, worker=asked.worker, attempt=asked.attempt,
             version=key.version,
         )  # fmt: skip
-        return WorkerLog(self._output.find(query)) if asked.is_here else PartnerLog(self._services.ask_party, query)
+        if asked.is_here:
+            return WorkerLog(self._output.find(query))
+        return PartnerLog(self._services.asking_for_logs(key.job_id), query)
 
 
 def _tag(piece: Piece) -> str:

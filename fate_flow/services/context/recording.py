@@ -6,7 +6,7 @@ Each is an entry of the record, written by the transaction of what it is about. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,16 @@ from fate_flow.core.record.entry import NewEntry
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.traces import trace_of
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.record.entries import of_act, of_answered, of_decision, of_exchange, of_received, of_worker
+from fate_flow.services.record.entries import (
+    Question,
+    of_act,
+    of_answered,
+    of_decision,
+    of_exchange,
+    of_question,
+    of_received,
+    of_worker,
+)
 from fate_flow.store.contract.transaction import Transaction
 
 
@@ -67,6 +76,21 @@ def record_act_in(context: Context, tx: Transaction, what: str, by: str, text: s
     """Record what the operator or client `by` has asked for, in a transaction that is no unit of work."""
     if context.keeps_record:
         tx.add_to_record([_entry_of_act(context, tx, what, by, "", text)])
+
+
+def record_questions(
+    context: Context, asked: Sequence[Question], what: str, by: str, job_id: str, trace: str
+) -> None:  # fmt: skip
+    """Record what other parties were asked for the client `by`, in one transaction. `trace`: of the request, if the
+    questions are about no job that has one. Raises StorageFailed."""
+
+    def write(tx: Transaction) -> None:
+        who = tx.person_id(by, context.fresh_id()) if by else ""
+        of = trace_of(context, tx, job_id) or trace
+        tx.add_to_record([of_question(one, what, who, job_id, of, context.fresh_salt) for one in asked])
+
+    if asked and context.keeps_record:
+        context.write(write, is_repeatable=True)         # twice is better than an error after an answer
 
 
 def _entry_of_act(context: Context, tx: Transaction, what: str, by: str, job_id: str, text: str) -> NewEntry:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import Answer, Command, CommandKind, TaskKey, Worker
+from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JOB_END
 from fate_flow.core.record.carried import SeatCount
 from fate_flow.core.record.commitment import commitment, number_of
@@ -17,7 +19,7 @@ from fate_flow.core.record.log import StoredEntry
 from fate_flow.core.record.refusal_counts import Refusals
 from fate_flow.core.record.segment import Segment
 from fate_flow.core.wire.v1.job_answers import quota_in, why_in
-from fate_flow.core.wire.v1.recorded import answer_content, request_content
+from fate_flow.core.wire.v1.recorded import answer_content, question_content, request_content
 from fate_flow.core.wire.v1.retcodes import OF_PERMISSIONS, OF_QUOTAS
 
 FreshSalt = Callable[[], str]
@@ -54,6 +56,33 @@ def of_act(
     """Return the entry of what somebody has asked for. `who`: the random id of the person; empty if nobody has to say
     who he is here. `text`: what is not for everybody, such as the name of a table."""
     return _with_text(OWN_LOG, Kind.ACT, at, {"what": what, "who": who}, job_id, trace, text, fresh_salt)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What another party was asked while a client waits, and what it has answered. `at`: when, in milliseconds since
+    1970; `path`: below `/v1`."""
+
+    at: int
+    to: Party
+    path: str
+    body: Mapping[str, Any]
+    answer: Answer
+
+
+def of_question(
+    one: Question, what: str, who: str, job_id: str, trace: str, fresh_salt: FreshSalt
+) -> NewEntry:  # fmt: skip
+    """Return the entry of a question; `who`: as of an act. The other party does not see it: who asks here, and what it
+    has answered, is this party's own affair."""
+    salt = fresh_salt()
+    raw = bytes.fromhex(salt)
+    fields = {
+        "what": what, "who": who, "party": one.to.party_id, "seat": str(one.to), "retcode": one.answer.retcode,
+        "request": commitment("request", raw, question_content(one.path, one.body)),
+        "answer": commitment("answer", raw, answer_content(one.answer)),
+    }  # fmt: skip
+    return new_entry(OWN_LOG, Kind.QUESTION, one.at, fields, job_id=job_id, trace=trace, salt=salt)
 
 
 def of_decision(command: Command, caller: str, answer: Answer, at: int, fresh_salt: FreshSalt) -> NewEntry | None:

@@ -47,14 +47,18 @@ def _ask_others(services: Services, job_id: str, seats: Sequence[Seat]) -> dict[
     own = (services.settings.party_id, "0")
     others = {seat.party.party_id: seat for seat in seats if seat.party.party_id not in own}
 
-    def ask(seat: Seat) -> Answer:
-        if seat.is_plain_v1:
-            return Answer(UNREACHABLE, "it speaks plain v1")
-        return services.ask_party(seat.party, HISTORY, history_query(job_id))
-
     if not others:
         return {}
-    with services.use_cases.submits.waiting(), ThreadPoolExecutor(_AT_ONCE) as pool:
+    with (
+        services.use_cases.submits.waiting(), services.asking("history", job_id) as ask_party,
+        ThreadPoolExecutor(_AT_ONCE) as pool,
+    ):  # fmt: skip
+
+        def ask(seat: Seat) -> Answer:
+            if seat.is_plain_v1:
+                return Answer(UNREACHABLE, "it speaks plain v1")
+            return ask_party(seat.party, HISTORY, history_query(job_id))
+
         return dict(zip(others, pool.map(ask, others.values()), strict=True))
 
 

@@ -23,7 +23,8 @@ def rerun_at_initiator(services: Services, job_id: str, body: Mapping[str, Any])
         jobs.rerun(job_id, body, caller())
         return Answer()
     asked = Command(CommandKind.ASK_RERUN, job_id, initiator, body=read_rerun(body).as_body(job_id))
-    answer = services.ask_party(initiator, endpoint_of(asked), asked.body)
+    with services.asking("rerun", job_id) as ask_party:
+        answer = ask_party(initiator, endpoint_of(asked), asked.body)
     if answer.is_ok:
         jobs.note_rerun_elsewhere(job_id, caller())
     return answer

@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from fate_flow.api.http.arguments import read_text
 from fate_flow.api.http.caller import caller, trace_of_request
 from fate_flow.api.http.declared import FREE, NOTHING, TEXT, Arguments, Schema, described
-from fate_flow.api.http.services import Services
+from fate_flow.api.http.services import Ask, Services
 from fate_flow.api.v1.envelope import SUCCESS, UNCAUGHT, require
 from fate_flow.api.v1.jobs.job_file import read_yaml
 from fate_flow.core.model.document import JobDocument
@@ -240,7 +241,7 @@ def ask_parties(
     context, job_id = services.context, services.new_job_id()
     document = completed(document, spec, job_id)
 
-    def ask(party: Party) -> Answer:
+    def ask(ask_party: Ask, party: Party) -> Answer:
         if party.party_id in (context.party_id, "0"):
             if why := services.use_cases.submits.why_not_opened(spec, party):
                 return Answer(SUBMIT_FAILED, why, preview_data())
@@ -249,12 +250,15 @@ def ask_parties(
         if party in plain_v1:
             return Answer(UNCAUGHT, "it speaks plain v1 and cannot be asked")
         body = create_body(as_given_to(document, party.party_id), spec, job_id, {})
-        answer = services.ask_party(party, VALIDATE, validate_body(body, party))
+        answer = ask_party(party, VALIDATE, validate_body(body, party))
         text = objection(spec, party, context.modules) if has_no_such_route(answer) else ""
         return Answer(SUBMIT_FAILED, text, preview_data()) if text else answer
 
-    with services.use_cases.submits.waiting(), ThreadPoolExecutor(_AT_ONCE) as pool:
-        return dict(zip(spec.parties, pool.map(ask, spec.parties), strict=True))
+    with (
+        services.use_cases.submits.waiting(), services.asking("validate") as ask_party,
+        ThreadPoolExecutor(_AT_ONCE) as pool,
+    ):  # fmt: skip
+        return dict(zip(spec.parties, pool.map(partial(ask, ask_party), spec.parties), strict=True))
 
 
 

@@ -93,7 +93,7 @@ class _LogRoutes:
         self._files = TaskFiles(services.context)
         self._policy = services.settings.commands
         self._own = services.settings.party_id
-        self._ask_party = services.ask_party
+        self._asking = services.asking_for_logs
 
     @declared(
         "Show the output of a worker.", SUBMIT | OPERATE | AUDIT,
@@ -105,7 +105,7 @@ class _LogRoutes:
         query = read_task_log(body, self._party(body, job_id), job_id)
         if query.party.party_id in (self._own, "0"):
             return ok(self._output.read(query))
-        return reply(self._ask_party(query.party, TASK_LOG, query.as_body()))
+        return reply(self._asking(job_id)(query.party, TASK_LOG, query.as_body()))
 
     def of_party(self) -> Response:
         """Answer the initiator of a job, if this party shares the output of its workers."""

@@ -75,7 +75,7 @@ class _TrackingRoutes:
         self._views = services.views
         self._models = services.use_cases.models
         self._own = services.settings.party_id
-        self._ask_party = services.ask_party
+        self._asking = services.asking
 
     @declared("List the components of a job.", READ, needs=JOB, data=an_object({"components": a_list(TEXT)}))
     def components(self) -> Response:
@@ -197,7 +197,8 @@ class _TrackingRoutes:
 
     def _output_tables_at(self, party: Party, job_id: str, name: str) -> Response:
         """Ask the party itself: only it knows its tables."""
-        answer = self._ask_party(party, output_table_path(job_id, name, party), {})
+        with self._asking("output table", job_id) as ask_party:
+            answer = ask_party(party, output_table_path(job_id, name, party), {})
         if answer.is_ok and not answer.data:
             return failed(100, f"No found table: {name} of job {job_id} on {party} made no table")
         return reply(answer)

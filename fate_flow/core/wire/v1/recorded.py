@@ -7,6 +7,8 @@ receiver reads some of its fields out of the path. So the bytes are made of what
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.text.phrases import sanitized
@@ -32,6 +34,11 @@ def request_content(command: Command) -> bytes:
             "party_id": command.body.get("party_id", command.to.party_id),
         }  # fmt: skip
     return _json({"path": endpoint_of(command), "body": {**body, "run": command.run}})
+
+
+def question_content(path: str, body: Mapping[str, Any]) -> bytes:
+    """Return the path and body of a question that is no command, in the same form."""
+    return _json({"path": path, "body": body})
 
 
 def answer_content(answer: Answer) -> bytes:
