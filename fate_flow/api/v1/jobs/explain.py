@@ -375,8 +375,7 @@ def _queued(job: Job, seats: Sequence[Seat], place: int, steady: int) -> dict[st
     seconds, because = _estimate(job)
     return {
         "place_in_queue": place,
-        "job_id": job.job_id,
-        "create_time": job.create_time,
+        "job_id": job.job_id, "create_time": job.create_time,
         "priority": job.priority,
         "initiator": _party(job.initiator),
         "parties": [{**_party(seat.party), "asked_cores": seat.asked_cores} for seat in seats],
