@@ -29,6 +29,7 @@ from fate_flow.web.charts.usage import DAY, end_of_quarters, usage_blocks, usage
 from fate_flow.web.jobs.document_changes import changes
 from fate_flow.web.jobs.folded_graph import folded
 from fate_flow.web.jobs.graph import MOST_DRAWN, nodes_of
+from fate_flow.web.jobs.seat_resources import resources_of
 from fate_flow.web.jobs.timeline import PHASES, SIZES, timeline_of
 from fate_flow.web.jobs.whose_move import who_acts
 from fate_flow.web.pages import CALM, FRESH, HEADERS
@@ -152,6 +153,7 @@ class _Views:
             tasks={one["component_name"]: one for one in found["tasks"]}, is_over=is_over,
             before=before, differs=differs,
             acts=who_acts(found, self._settings.party_id), parameters=_parameters(spec), groups=groups,
+            resources=resources_of(context, spec, found["parties"]),
         )  # fmt: skip
 
     def history(self, job_id: str) -> Response:

@@ -389,6 +389,19 @@ def test_a_job_on_several_engines_says_how_much_of_each_it_asks_for(browser: Bro
     assert "4 (1 on local, 3 on slurm)" in browser.page(f"/board/jobs/{job_id}").readable
 
 
+def test_a_job_says_how_much_memory_and_how_many_gpus_it_asks_for(browser: Browser) -> None:
+    conf = {**TOY_CONF, "job_parameters": {"common": {"task_memory": 512, "task_gpus": 1, "task_parallelism": 1}}}
+    job_id = browser.world.add_job(f_asked_memory=700, f_asked_gpus=2, document=Document(TOY.dsl, conf, {}))
+    browser.world.add_seats(job_id)
+    readable = browser.page(f"/board/jobs/{job_id}").readable
+    assert "700 MB 2 " in readable
+    assert "host 10000 joined 2 1 512 MB 1 has 1 of 8 cores free" in readable
+    assert "Memory and GPUs of other parties are what the job would ask for here" in readable
+    other = browser.world.add_job(f_asked_memory=100, f_asked_gpus=1, f_asked_elsewhere='[["slurm", 3, 64, 1]]')
+    readable = browser.page(f"/board/jobs/{other}").readable
+    assert "100 MB (36 on local, 64 on slurm) 1 (0 on local, 1 on slurm)" in readable
+
+
 def test_parameters_show_what_differs_between_parties(browser: Browser) -> None:
     of_host = {"host": {"0": {"toy_0": {"data_num": 20}}}}
     conf = {**TOY_CONF, "component_parameters": {"common": {"toy_0": {"data_num": 10}}, "role": of_host}}
