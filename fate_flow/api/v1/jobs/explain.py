@@ -55,9 +55,8 @@ def explained(
 ) -> dict[str, Any]:
     """Return the state of the job, its reason, and the state of each of its parties; `spec`: needed if `needs_spec`.
 
-    `now`: the time of this server's clock. `order`: the order of the tasks. `limit`: milliseconds after which a silent
-    party is given up. `least_ttl`: seconds for which this party keeps every ended job. `no_space`: why
-    this party takes nothing new."""
+    `now`: of this server's clock. `order`: of the tasks. `limit`: milliseconds after which a silent party is given up.
+    `least_ttl`: seconds for which this party keeps every ended job. `no_space`: why this party takes nothing new."""
     job, condition = snapshot.jobs[0], _condition(snapshot, spec, limit)
     place = 0 if job.rerun_signal else snapshot.place      # a job that will begin again later is not in the queue yet
     return {
