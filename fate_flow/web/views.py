@@ -11,9 +11,10 @@ from urllib.parse import urlencode
 from flask import Blueprint, Response, request
 
 from fate_flow.api.monitoring.peer_states import peers_of
-from fate_flow.api.v1.jobs.explain import explained, queued, recounted
+from fate_flow.api.v1.jobs.explain import explained, recounted
 from fate_flow.api.v1.jobs.list_arguments import read_place, read_search, written_place
 from fate_flow.api.v1.rendering.job_engines import engines_here
+from fate_flow.api.v1.rendering.queue import queued
 from fate_flow.core.model.grammar import check_job_id
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import JobStatus

@@ -142,6 +142,8 @@ ALTER TABLE t_job ADD COLUMN f_asked_elsewhere LONGTEXT;
 ALTER TABLE t_job ADD COLUMN f_trace VARCHAR(32) NOT NULL DEFAULT '';
 -- Parties with several engines: at which of them a job waits, and what each seat asks where. Engines have tags, not names.
 ALTER TABLE t_job ADD COLUMN f_blocked_at VARCHAR(20) NOT NULL DEFAULT '';  -- at which engine of f_blocked_on
+-- t_job: the ids of the newest jobs that f_passes counts, newest first; JSON list. They go with f_passes.
+ALTER TABLE t_job ADD COLUMN f_passers LONGTEXT;
 ALTER TABLE t_seat ADD COLUMN f_asks LONGTEXT;                              -- JSON: cores by tag
 ALTER TABLE t_seat ADD COLUMN f_short_at VARCHAR(20) NOT NULL DEFAULT '';   -- the engine that had too little
 DROP INDEX ix_job_queue ON t_job;

@@ -14,6 +14,7 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.planning.queue import Place
 from fate_flow.core.quotas.queues import tag_of
+from fate_flow.store.contract.changes import MOST_PASSERS
 from tests.kit.job_documents import job
 from tests.kit.mostly_heavy import mostly_heavy
 from tests.simulation.parsing import parsed_once
@@ -79,6 +80,8 @@ def test_a_big_job_is_not_starved_by_small_ones() -> None:
     row = world.job("9999", big)
     assert row is not None
     assert 0 < row.passes <= world.rules.queue_passes
+    assert len(row.passers) == min(row.passes, MOST_PASSERS)
+    assert all(one in small and one > big for one in row.passers)
     world.stabilize(120)
     assert world.ends()["success"] == 1 + len(small)
 

@@ -12,7 +12,7 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JOB_UNFINISHED, JobStatus, SeatStatus
 from fate_flow.core.planning.actions import MoveJob
-from fate_flow.store.contract.changes import MOST_PENDING
+from fate_flow.store.contract.changes import MOST_PASSERS, MOST_PENDING
 from tests.store_contract.cases import (
     ARBITER,
     GUEST,
@@ -363,9 +363,25 @@ class QueueCases(Cases):
     def test_a_pass_counts_for_a_waiting_job_of_this_initiator(self, each: Each) -> None:
         self.queue(each)
         for name in ("b", "b", "running", "hosted", "unknown"):
-            each.count_pass(name)
+            each.count_pass(name, "c")
         assert {head.job_id: head.passes for head in each.queue_heads()} == {"b": 2, "e": 0}
         assert [each.job_here(name).passes for name in ("b", "running")] == [2, 0]
+        assert [each.job_here(name).passers for name in ("b", "running")] == [("c",), ()]
+
+    def test_a_waiting_job_remembers_the_newest_that_passed_it(self, each: Each) -> None:
+        self.queue(each)
+        ids = [str(number) for number in range(MOST_PASSERS + 2)]
+        for one in (*ids, ids[-2]):
+            each.count_pass("b", one)
+        found = each.job_here("b")
+        assert found.passes == MOST_PASSERS + 3
+        assert found.passers == (ids[-2], ids[-1], *reversed(ids[2:-2]))
+        each.move_job(found, MoveJob(JobStatus.RUNNING), 6)
+        assert each.job_here("b").passers == found.passers, "people may still ask, as for `passes`"
+        each.move_job(each.job_here("b"), MoveJob(JobStatus.STOPPING, Reason.STOPPED, "", JobStatus.CANCELED), 7)
+        each.move_job(each.job_here("b"), MoveJob(JobStatus.CANCELED, Reason.STOPPED), 8)
+        each.begin_again(each.job_here("b"), 1, 9, "")
+        assert (each.job_here("b").passes, each.job_here("b").passers) == (0, ())
 
     def test_a_job_that_asks_for_more_than_there_is_in_all_is_no_head(self, each: Each) -> None:
         self.queue(each)
@@ -401,7 +417,7 @@ class QueueCases(Cases):
         assert (each.unblocked_waiting(9), each.queue_heads(), each.blocked_waiting("1", 9, 9)) == ((), (), ())
         assert each.place_in_queue(a_job()) == 1
         assert each.waiting_unschedulable(9, 9) == ()
-        each.count_pass("1")
+        each.count_pass("1", "2")
 
 
 class PendingCases(Cases):

@@ -21,8 +21,9 @@ from fate_flow.api.http.shapes import PARTIES
 from fate_flow.api.monitoring.peer_states import round_trip_to
 from fate_flow.api.monitoring.request_spans import CommandSpans
 from fate_flow.api.v1.envelope import ok, reply, silent_json
-from fate_flow.api.v1.jobs.explain import hold_of, recounted
+from fate_flow.api.v1.jobs.explain import recounted
 from fate_flow.api.v1.party.parties import known_parties
+from fate_flow.api.v1.rendering.queue import hold_of
 from fate_flow.core.access.authority import TO_INITIATORS, JobBinding, Query, Said, is_local, objection
 from fate_flow.core.access.client_roles import READ
 from fate_flow.core.model.errors import BadRequest, BadSettings, JobNotFound, NotFound, PermissionDenied, TooLarge

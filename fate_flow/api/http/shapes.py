@@ -32,6 +32,10 @@ from fate_flow.core.planning.condition import RESTARTING
 from fate_flow.jobspec.sources import BUILT_IN, DOCUMENT, PARTY, SERVER
 
 _NAMES = a_list(TEXT)
+_PASSERS = described(
+    a_list(an_object({"job_id": TEXT, "name": TEXT}, title="Passer")),
+    "The newest of the later jobs that took capacity which it waits for, newest first.",
+)
 _PARTY: Arguments = {"role": one_of(ROLES), "party_id": TEXT}
 _PARTY_ONLY = an_object(_PARTY, title="Party")
 _REASON = or_null(one_of({reason.value for reason in Reason}))
@@ -155,6 +159,7 @@ EXPLAINED = an_object({
     "wait_reason": described(TEXT, "What the job waits for: in the queue, while it runs or while it ends."),
     "place_in_queue": or_null(COUNT),
     "passed_by": COUNT,
+    "passers": _PASSERS,
     "priority": WHOLE,
     "hold": _HOLD,
     "lacks": _BLOCKED_BY,
@@ -205,6 +210,7 @@ _QUEUED = an_object({
     "initiator": _PARTY_ONLY,
     "parties": a_list(an_object({**_PARTY, "asked_cores": COUNT})),
     "passed_by": COUNT,
+    "passers": _PASSERS,
     "is_in_turn": YES_NO,
     "wait_reason": TEXT,
     "waits_for": _WAITS_FOR,

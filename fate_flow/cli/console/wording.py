@@ -27,6 +27,13 @@ def short_digest(digest: object) -> str:
     return digest[:SHORT_DIGEST] if isinstance(digest, str) else ""
 
 
+def passers(job: Mapping[str, Any]) -> str:
+    """Return which later jobs have passed a waiting one, as far as it remembers them; "" if none has."""
+    known = [one_line(job_title(one.get("job_id"), one.get("name"))) for one in job.get("passers") or ()]
+    is_part = (job.get("passed_by") or 0) > len(known)
+    return f"{job.get('passed_by')} later jobs, last {', '.join(known)}" if known and is_part else ", ".join(known)
+
+
 def job_title(job_id: object, name: object) -> str:
     """Return `job 42 (monthly totals)`."""
     return one_line(f"job {job_id} ({name})" if name else f"job {job_id}")

@@ -70,8 +70,9 @@ def _reason(job: Job) -> str:
 
 def _also(job: Job) -> str:
     priority, passed = job.get("priority"), job.get("passed_by")
+    last = next((f", last by {one.get('job_id')}" for one in job.get("passers") or ()), "")
     return "; ".join(filter(None, (
-        f"priority {priority}" if priority else "", f"passed by {counted(passed, 'job')}" if passed else "",
+        f"priority {priority}" if priority else "", f"passed by {counted(passed, 'job')}{last}" if passed else "",
     )))  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from fate_flow.cli.console.wording import (
     job_title,
     moment,
     party_name,
+    passers,
     reason_of,
     short_digest,
     status_of,
@@ -29,8 +30,8 @@ def print_explanation(job_id: str, data: Mapping[str, Any]) -> None:
     print_line(f"{job_title(job_id, data.get('name'))}: {status_of(data)}" + (f": {reason}" if reason else ""))
     if times := _times(data):
         print_line(times)
-    if waits_for := why_it_waits(data):
-        print_line(f"why it waits: {waits_for}")
+    for line in _why_it_waits(data):
+        print_line(line)
     if approval := _approval(job_id, data.get("approval")):
         print_line(approval)
     if unconfirmed := data.get("unconfirmed_parties"):
@@ -47,6 +48,13 @@ def print_explanation(job_id: str, data: Mapping[str, Any]) -> None:
     if tasks := data.get("tasks"):
         click.echo("")
         _print_tasks(tasks, data)
+
+
+def _why_it_waits(data: Mapping[str, Any]) -> Iterator[str]:
+    if waits_for := why_it_waits(data):
+        yield f"why it waits: {waits_for}"
+    if data.get("status") == "waiting" and (passed_by := passers(data)):
+        yield f"passed by: {passed_by}"
 
 
 def _approval(job_id: str, approval: Any) -> str:

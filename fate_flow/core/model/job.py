@@ -133,6 +133,7 @@ class Job:
     blocked_by: Blocker | None = None    # why that party did not reserve
     retry_at: int = 0                    # steady time of the next reservation round at the earliest
     passes: int = 0                      # how many later jobs took capacity that it waits for
+    passers: tuple[str, ...] = ()        # the ids of the newest of them, newest first
     conflicts: int = 0                   # reservation rounds that were rolled back since it last started
     round_number: int = 0                # counts the reservation rounds; fences off releases that arrive late
     timeout_seconds: int = 0

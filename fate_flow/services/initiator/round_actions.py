@@ -81,7 +81,7 @@ class ReservationRounds:
         before = {place: cores + took.get(place, 0) for place, cores in self._capacity.with_own(unit).items()}
         for head in heads:
             if where_it_takes(started, head, before, asked):
-                unit.tx.count_pass(head.job_id)
+                unit.tx.count_pass(head.job_id, job.job_id)
 
 
 def _jitter(unit: UnitOfWork, conflicts: int) -> int:

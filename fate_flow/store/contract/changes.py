@@ -7,7 +7,7 @@ the table does not have.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fate_flow.core.model.frozen import changed
@@ -64,6 +64,9 @@ REJOINING_SEATS = tuple(status for status in SeatStatus if may_move(status, Seat
 
 UNFINISHED_WORKERS = (WorkerStatus.CREATED, WorkerStatus.RUNNING)
 
+MOST_PASSERS = 10
+"""How many of the jobs that passed it a waiting job remembers."""
+
 MOST_PENDING = 32
 """How many refused seats a party considers when it has capacity again."""
 
@@ -81,7 +84,8 @@ def new_job(job: Job) -> Job:
     return changed(
         job, parties=by_role(job), asked=needed_by(job), queued=job.since, target=None,
         reason=None, message="", caused_by="", exit_code=None, cancel_requested=False, ready_owner="", progress=0,
-        claim=Claim(), wait_reason="", blocked_on="", blocked_at="", blocked_by=None, retry_at=0, passes=0, conflicts=0,
+        claim=Claim(), wait_reason="", blocked_on="", blocked_at="", blocked_by=None, retry_at=0, passes=0, passers=(),
+        conflicts=0,
         round_number=0, start_time=0, end_time=0, stop_by=0, is_force_stop=False, unconfirmed=(), missing=(),
         rerun_signal=False, pending=PendingRequest(), hold=None, timers={}, is_restarting=False, restarts=0,
         lost_since=0, losses=0, changed=(),
@@ -175,6 +179,7 @@ def begun_again(job: Job, run: int, since: int, wait_reason: str, *, is_loss: bo
         "blocked_by": None,
         "retry_at": 0,
         "passes": 0,
+        "passers": (),
         "conflicts": 0,
         "since": job.since if is_loss else since,
         "queued": since,
@@ -207,6 +212,11 @@ def rejoined(queued: int) -> Change:
     return {**change, "queued": queued} if queued else change
 
 
+def passed(passers: Sequence[str], by: str) -> Change:
+    """A later job took capacity that the job waits for; `passers`: those that have. `passes` counts it, too."""
+    return {"passers": (by, *(one for one in passers if one != by))[:MOST_PASSERS]}
+
+
 def requeue_job(job: Job, wait_reason: str, retry_at: int) -> Change:
     """A running job waits in the same run until its next attempt is due; its cores are released separately."""
     check_move(job.status, JobStatus.WAITING)
@@ -218,6 +228,7 @@ def requeue_job(job: Job, wait_reason: str, retry_at: int) -> Change:
         "retry_at": retry_at,
         "queued": retry_at,
         "passes": 0,
+        "passers": (),
         "rerun_signal": job.is_initiator,
     }
 

@@ -62,8 +62,8 @@ class Queue(Protocol):
         """Return a job of this initiator if it waits in the queue: not in a reservation round, not on hold, and without
         a rerun signal."""
 
-    def count_pass(self, job_id: str) -> None:
-        """Count that a later job took capacity that this waiting job of this initiator waits for."""
+    def count_pass(self, job_id: str, by: str) -> None:
+        """Count, and note, that the later job `by` took capacity that this waiting job of this initiator waits for."""
 
     def place_in_queue(self, job: Job) -> int:
         """Return the place of a job in the queue; 1 is the first."""

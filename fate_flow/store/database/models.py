@@ -151,6 +151,7 @@ class JobRow(Base):
     f_asked_elsewhere = TextField(null=True)
     f_trace = CharField(32, default="")
     f_blocked_at = CharField(20, default="")
+    f_passers = TextField(null=True)
 
     class Meta:
         table_name = "t_job"

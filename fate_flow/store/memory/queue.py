@@ -9,7 +9,7 @@ from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.job import UNSCHEDULABLE, Blocker, Hold, Job, JobKey
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.queue import Waiting
-from fate_flow.store.contract.changes import OPEN_JOBS, rejoined
+from fate_flow.store.contract.changes import OPEN_JOBS, passed, rejoined
 from fate_flow.store.memory.tables import BY_JOB, BY_STATUS, JobRow, by_age, ids_by_age, seat_key
 from fate_flow.store.memory.unit import MemoryUnitOfWork
 
@@ -101,10 +101,10 @@ class Queue(MemoryUnitOfWork):
         rows = (row for row in self._with_rounds() if row.job.job_id == job_id and not row.job.rerun_signal)
         return next(iter(_queued((row for row in rows if not row.has_signal), 1)), None)
 
-    def count_pass(self, job_id: str) -> None:
+    def count_pass(self, job_id: str, by: str) -> None:
         for row in self._of_job(job_id):
             if row.job.is_initiator and row.job.status is JobStatus.WAITING:
-                self._change(row, passes=row.job.passes + 1)
+                self._change(row, passes=row.job.passes + 1, **passed(row.job.passers, by))
 
     def place_in_queue(self, job: Job) -> int:
         return 1 + sum(row.job.order < job.order for row in self._waiting())

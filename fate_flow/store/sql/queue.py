@@ -10,7 +10,7 @@ from fate_flow.core.model.approval import Approval, Consent
 from fate_flow.core.model.job import UNSCHEDULABLE, Blocker, Hold, Job, JobKey
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.queue import Waiting
-from fate_flow.store.contract.changes import rejoined
+from fate_flow.store.contract.changes import passed, rejoined
 from fate_flow.store.database.json_text import from_json
 from fate_flow.store.database.models import JobRow, SeatRow
 from fate_flow.store.database.prepared import Prepared
@@ -91,9 +91,11 @@ class Queue(SqlUnitOfWork):
         is_idle = (JobRow.f_ready_signal == False) & (JobRow.f_rerun_signal == False)  # noqa: E712
         return next(iter(_queued((JobRow.f_job_id == job_id) & is_idle, 1)), None)
 
-    def count_pass(self, job_id: str) -> None:
+    def count_pass(self, job_id: str, by: str) -> None:
         waits = waiting_here() & (JobRow.f_job_id == job_id)
-        hit(JobRow.update(f_passes=JobRow.f_passes + 1).where(waits))
+        for job in _jobs(waits):
+            noted = job_columns(passed(job.passers, by))
+            hit(JobRow.update(f_passes=JobRow.f_passes + 1, **noted).where(waits))
 
     def place_in_queue(self, job: Job) -> int:
         key, created, job_id = job.order

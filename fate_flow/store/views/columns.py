@@ -24,7 +24,7 @@ _DOCUMENTS = frozenset({
 _OBJECTS = frozenset({
     "roles", "user", "inheritance_info", "policy_timers", "provider_info", "engine_conf", "engine_config",
 })  # fmt: skip
-_LISTS = frozenset({"unconfirmed_parties", "missing_parties", "without_parties", "changed_components"})
+_LISTS = frozenset({"unconfirmed_parties", "missing_parties", "without_parties", "changed_components", "passers"})
 
 
 def column_of(model: Any, name: str) -> Any:

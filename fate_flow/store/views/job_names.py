@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from fate_flow.store.database.models import JobRow
 
 _AT_ONCE = 500
+
+
+def named_jobs(job_ids: Iterable[str], names: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return what an answer says of these jobs; a name is empty if it is not known."""
+    return [{"job_id": job_id, "name": names.get(job_id, "")} for job_id in job_ids]
 
 
 def names_of(job_ids: Iterable[str]) -> dict[str, str]:

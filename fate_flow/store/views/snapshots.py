@@ -42,6 +42,7 @@ class JobSnapshot:
     digest: str = ""                 # of the document, if this party has to approve the job
     document: Document | None = None     # for the board, if this party has to approve the job
     newest_metric: int = 0           # the number of the last piece of a metric that a task here has reported; 0: none
+    passers: Mapping[str, str] = field(default_factory=dict)     # the names of the jobs that passed it, by id
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class QueuePage:
     steady: int                      # now
     hold: Hold | None                # of this party's intake
     unapproved: tuple[Job, ...]      # jobs of other parties, the first `MOST_ROWS` of them
-    names: Mapping[str, str]         # of all these jobs, by job id
+    names: Mapping[str, str]         # of all these jobs, and of those that passed them, by job id
     digests: Mapping[str, str]       # of the documents of unapproved jobs, by job id
     reviews: int                     # how many jobs are unapproved, also those beyond the first ones
 
@@ -76,14 +77,16 @@ def snapshot_of(tx: SqlTransaction, job_id: str, *, for_board: bool = False) -> 
     workers = _newest_workers(tx.workers_of(job_id), {task.key for task in tasks if task.worker_id})
     asks = for_board and own.consent is not None and own.consent.approval is Approval.PENDING
     document = tx.document(job_id) if asks else None
-    name = document.name if document is not None else names_of([job_id]).get(job_id, "")
+    names = names_of(own.passers if document is not None else (job_id, *own.passers))
+    name = document.name if document is not None else names.get(job_id, "")
     seats = tx.seats(job_id) if own.is_initiator else ()         # only an initiator has any
     steady, troubles = tx.steady(), tx.peer_troubles()
     digest = digests_of(tx, [job_id]).get(job_id, "") if own.consent is not None else ""
     metric = 0 if for_board else _newest_metric(job_id)
     return JobSnapshot(
-        tuple(jobs), seats, tasks, place, steady, earlier, workers, name, troubles, digest, document, metric
-    )
+        tuple(jobs), seats, tasks, place, steady, earlier, workers, name, troubles, digest, document, metric,
+        names,
+    )  # fmt: skip
 
 
 def _version_before(key: TaskKey) -> TaskKey:
@@ -103,7 +106,8 @@ def queue_page(tx: SqlTransaction, limit: int, offset: int) -> QueuePage:
     jobs = tuple(job_of(row) for row in rows)
     seats = _seats_of(jobs)
     hold, unapproved = tx.intake_hold(), tx.unapproved_jobs(MOST_ROWS)
-    names = names_of(job.job_id for job in (*jobs, *unapproved))
+    passers = (one for job in jobs for one in job.passers)
+    names = names_of((*(job.job_id for job in (*jobs, *unapproved)), *passers))
     digests = digests_of(tx, (job.job_id for job in unapproved))
     count, steady = tx.count_waiting(), tx.steady()
     reviews = len(unapproved) if len(unapproved) < MOST_ROWS else count_reviews()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 WAITING = {
     "status": "waiting", "reason": None, "message": "", "place_in_queue": 3,
     "wait_reason": "host 10000 has 2 of 8 cores free, 4 asked; 3rd in the queue",
@@ -94,6 +96,15 @@ def test_the_history_of_all_parties_says_who_has_seen_what_and_who_was_not_asked
     assert head.split() == ["time", "what", "from", "to", "seen", "by", "why"]
     assert first.split()[-1] == "10000"
     assert last == "party 10001: not asked: it speaks plain v1"
+
+
+@pytest.mark.parametrize(("count", "said"), [
+    (2, "passed by: job 44 (sums), job 43"), (12, "passed by: 12 later jobs, last job 44 (sums), job 43"),
+])
+def test_a_waiting_job_says_who_has_passed_it(flow, stub, count, said):
+    passers = [{"job_id": "44", "name": "sums"}, {"job_id": "43", "name": ""}]
+    stub.answers(answer({**WAITING, "passed_by": count, "passers": passers}))
+    assert f"\n{said}\n" in flow("job", "explain", "--table", "-j", "42").stdout
 
 
 def test_a_job_without_a_reason_says_its_place(flow, stub):
@@ -211,6 +222,7 @@ def test_the_queue_is_a_table(flow, stub):
         "count": 7, "hold": {"by": "ann", "message": "mainte\nnance", "time": 5},
         "jobs": [
             {"place_in_queue": 1, "job_id": "42", "name": "totals", "priority": 3, "parties": [party], "passed_by": 2,
+             "passers": [{"job_id": "45", "name": "sums"}, {"job_id": "46", "name": ""}],
              "create_time": NOON, "estimate_seconds": 0, "wait_reason": "waits for its turn; 1st in the queue"},
             {"place_in_queue": 2, "job_id": "43", "priority": 0, "passed_by": 0,
              "parties": [party, {**party, "party_id": "9998"}],
@@ -224,7 +236,7 @@ def test_the_queue_is_a_table(flow, stub):
 this party is on hold by ann: mainte nance
 7 jobs wait, 2 of them shown
   job   place   name     created      cores    starts in   waits for
-  42    1       totals   2023-11-14   4        now         waits for its turn; priority 3; passed by 2 jobs
+  42    1       totals   2023-11-14   4        now         waits for its turn; priority 3; passed by 2 jobs, last by 45
   43    2                             4 each               no capacity
 1200 jobs of other initiators need an approval here, the first 1 of them shown (flow job approve, flow job reject):
   job   name    created      initiator    as           cores   document

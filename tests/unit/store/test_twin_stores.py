@@ -215,9 +215,9 @@ class TwinStores(RuleBasedStateMachine):
     def take_over(self, owner: str) -> None:
         self.do("take_over", owner)
 
-    @rule(job_id=job_ids)
-    def count_pass(self, job_id: str) -> None:
-        self.do("count_pass", job_id)
+    @rule(job_id=job_ids, by=job_ids)
+    def count_pass(self, job_id: str, by: str) -> None:
+        self.do("count_pass", job_id, by)
 
     @rule(key=keys, at=times)
     def pending(self, key: JobKey, at: int) -> None:

@@ -52,6 +52,8 @@ def jobs(browser: Browser) -> Mapping[str, str]:
     world: World = browser.world
     waiting = world.add_job(f_name=EVIL, f_lacks="room", f_wait_reason="host 10000 has 1 of 8 cores free, 2 asked")
     world.add_seats(waiting)
+    passer = world.add_job(status=JobStatus.SUCCESS, f_name=f"passed {EVIL}", f_end_time=1, f_reason="done")
+    world.write("t_job", {"f_job_id": waiting}, f_passes=11, f_passers=json.dumps([passer, "20260101000000000009"]))
     running = world.add_job(status=JobStatus.RUNNING, f_claim="c", f_resource_in_use=True, f_start_time=START)
     world.add_task(running, f_start_time=START)
     world.add_task(running, party=HOST)

@@ -8,9 +8,9 @@ from itertools import groupby
 from typing import Any
 
 from fate_flow.api.v1.rendering.job_engines import Here, may_be_beside
-from fate_flow.core.model.approval import Approval
+from fate_flow.api.v1.rendering.queue import blocked_text, hold_of, party_of, waits_for
 from fate_flow.core.model.history import HistoryEntry
-from fate_flow.core.model.job import UNREACHABLE, Answer, Blocker, Hold, Job, Seat, Task, TaskKey, Worker
+from fate_flow.core.model.job import UNREACHABLE, Answer, Blocker, Job, Seat, Task, TaskKey, Worker
 from fate_flow.core.model.modules import ModuleInfo, has_replicas
 from fate_flow.core.model.resources import Request
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
@@ -27,14 +27,15 @@ from fate_flow.core.planning.condition import (
 from fate_flow.core.planning.elastic import count_elastic
 from fate_flow.core.planning.gang import failed_row
 from fate_flow.core.planning.policy_events import PolicyMatch, pending_matches
-from fate_flow.core.planning.queue import pausing, why_a_copy_waits, why_it_waits
+from fate_flow.core.planning.queue import why_a_copy_waits, why_it_waits
 from fate_flow.core.planning.replicas import COLLECTOR
 from fate_flow.core.planning.view import JobView
 from fate_flow.core.wire.v1.queries import effective_in, is_preview
 from fate_flow.jobspec.fate_v1.job_parameters import flat_parameters
 from fate_flow.jobspec.sources import DOCUMENT, PartyValues, Sourced, Sources
 from fate_flow.jobspec.text.lines import Lines
-from fate_flow.store.views.snapshots import JobSnapshot, QueuePage
+from fate_flow.store.views.job_names import named_jobs
+from fate_flow.store.views.snapshots import JobSnapshot
 
 # ---------------------------------------------------------------------- an existing job
 
@@ -62,9 +63,9 @@ def explained(
     return {
         "job_id": job.job_id,
         "name": snapshot.name,
-        **_party(job.party),
+        **party_of(job.party),
         "is_initiator": job.is_initiator,
-        "initiator": _party(job.initiator),
+        "initiator": party_of(job.initiator),
         "status": _shown(job.status),
         "status_detail": RESTARTING if condition.is_restarting else job.status.value,
         "target": job.target.value if job.target else None,
@@ -84,6 +85,7 @@ def explained(
         "wait_reason": _wait_reason(job, place, snapshot.steady) or condition.text,
         "place_in_queue": place or None,
         "passed_by": job.passes,
+        "passers": named_jobs(job.passers, snapshot.passers),
         "priority": job.priority,
         "hold": hold_of(job.hold),
         "lacks": job.blocked_by.value if job.blocked_by else None,
@@ -132,38 +134,11 @@ def _wait_reason(job: Job, place: int, steady: int) -> str:
     if place:
         return why_it_waits(job.wait_reason, place, job.hold)
     if job.rerun_signal:
-        return "; ".join(filter(None, [job.hold.text if job.hold else "", _blocked_text(job, steady)]))
+        return "; ".join(filter(None, [job.hold.text if job.hold else "", blocked_text(job, steady)]))
     if job.status is JobStatus.READY:
         return "the parties are being asked to accept it"
     is_copy = job.status is JobStatus.WAITING and not job.is_initiator
     return why_a_copy_waits(str(job.initiator), str(job.party), job.consent) if is_copy else ""
-
-
-def _blocked_text(job: Job, steady: int) -> str:
-    return pausing(job.wait_reason, job.retry_at - steady) if job.pauses else job.wait_reason
-
-
-def hold_of(hold: Hold | None) -> dict[str, Any] | None:
-    return None if hold is None else {"message": hold.message, "by": hold.by, "time": hold.time}
-
-
-def waits_for(job: Job) -> str | None:
-    """Return a keyword for what a waiting job waits for; None if it does not wait."""
-    if job.status is not JobStatus.WAITING:
-        return None
-    if not job.is_initiator:
-        is_pending = job.consent is not None and job.consent.approval is Approval.PENDING
-        return "awaiting_approval" if is_pending else "initiator"
-    if job.hold is not None:
-        return "release"
-    if job.rerun_signal:
-        return "retry_backoff" if job.pauses else "parties"
-    return _WAITS_FOR[job.blocked_by] if job.blocked_by is not None else "turn"
-
-
-_WAITS_FOR = {
-    Blocker.CAPACITY: "room", Blocker.SIZE: "size", Blocker.ANSWER: "answer", Blocker.APPROVAL: "awaiting_approval",
-}  # fmt: skip
 
 
 def _consent(job: Job, digest: str) -> dict[str, Any] | None:
@@ -177,7 +152,7 @@ def _consent(job: Job, digest: str) -> dict[str, Any] | None:
 
 def _seat(seat: Seat, condition: Condition, here: Here) -> dict[str, Any]:
     return {
-        **_party(seat.party),
+        **party_of(seat.party),
         "status": seat.status.value,
         "message": seat.message,
         "asked_cores": seat.asked_cores,
@@ -191,7 +166,7 @@ def _seat(seat: Seat, condition: Condition, here: Here) -> dict[str, Any]:
 def _own_seat(job: Job, here: Here) -> dict[str, Any]:
     """Return the party's own seat: a party that is not the initiator knows no other seat."""
     return {
-        **_party(job.party),
+        **party_of(job.party),
         "status": _shown(job.status),
         "message": job.message,
         "asked_cores": job.asked.cores,
@@ -265,7 +240,7 @@ def _share(task: Task, workers: list[Worker], spec: JobSpec | None, here: Here) 
 
 def _party_task(task: Task) -> dict[str, Any]:
     return {
-        **_party(task.key.party),
+        **party_of(task.key.party),
         "status": _shown(task.party_status),
         "status_detail": task.party_status.value,
         "exit_code": task.exit_code,
@@ -321,7 +296,7 @@ def _pending_policy(one: PolicyMatch, steady: int) -> dict[str, Any]:
         "event": what.event.value,
         "component_name": what.task or None,
         "task_version": what.version if what.task else None,
-        **(_party(what.party) if what.party else {"role": None, "party_id": None}),
+        **(party_of(what.party) if what.party else {"role": None, "party_id": None}),
         "message": what.message,
     }
 
@@ -331,16 +306,12 @@ def _shown(status: JobStatus | TaskStatus) -> str:
     return "running" if status in (JobStatus.STOPPING, TaskStatus.STOPPING) else status.value
 
 
-def _party(party: Party) -> dict[str, str]:
-    return {"role": party.role, "party_id": party.party_id}
-
-
 def recounted(entry: HistoryEntry) -> dict[str, Any]:
     """Return an entry of the history as JSON values."""
     return {
         "time": entry.at,
         "level": entry.level.value,
-        **(_party(entry.party) if entry.party else {"role": None, "party_id": None}),
+        **(party_of(entry.party) if entry.party else {"role": None, "party_id": None}),
         "component_name": entry.task or None,
         "task_version": entry.version if entry.task else None,
         "old": entry.old or None,
@@ -349,78 +320,6 @@ def recounted(entry: HistoryEntry) -> dict[str, Any]:
         "message": entry.message,
         "caused_by": entry.caused_by or None,
         "exit_status": entry.exit_status or None,
-    }
-
-
-# ---------------------------------------------------------------------- the queue
-
-
-def queued(page: QueuePage) -> dict[str, Any]:
-    """Return the waiting jobs in their order, and the jobs that need an approval here."""
-    return {
-        "count": page.count,
-        "hold": hold_of(page.hold),
-        "jobs": [
-            {"name": page.names.get(job.job_id, ""), **_queued(job, page.seats[job.job_id], place, page.steady)}
-            for place, job in enumerate(page.jobs, page.first_place)
-        ],
-        "unapproved": [{"name": page.names.get(job.job_id, ""), **_unapproved(job, page)} for job in page.unapproved],
-        "unapproved_count": page.reviews,
-    }
-
-
-def _queued(job: Job, seats: Sequence[Seat], place: int, steady: int) -> dict[str, Any]:
-    is_asked_again = not (job.hold or job.ready_owner or waits_for(job) == "parties")
-    seconds, because = _estimate(job)
-    return {
-        "place_in_queue": place,
-        "job_id": job.job_id, "create_time": job.create_time,
-        "priority": job.priority,
-        "initiator": _party(job.initiator),
-        "parties": [{**_party(seat.party), "asked_cores": seat.asked_cores} for seat in seats],
-        "passed_by": job.passes,
-        "is_in_turn": bool(job.ready_owner),
-        "wait_reason": why_it_waits(_blocked_text(job, steady), place, job.hold),
-        "waits_for": waits_for(job),
-        "lacks": job.blocked_by.value if job.blocked_by else None,
-        "blocked_on": job.blocked_on or None,
-        "awaiting_approval": [str(seat.party) for seat in seats if seat.blocked_by is Blocker.APPROVAL],
-        "hold": hold_of(job.hold),
-        "asked_again_seconds": max(0, job.retry_at - steady) / 1000 if is_asked_again else None,
-        "estimate_seconds": seconds,
-        "no_estimate_because": because,
-    }
-
-
-def _estimate(job: Job) -> tuple[int | None, str | None]:
-    """Return the seconds until the job starts, or why they are unknown: only a job whose turn it is has an estimate."""
-    if job.ready_owner:
-        return 0, None
-    if waits_for(job) == "turn" and not job.blocked_on:
-        return 0, None
-    return None, _NO_ESTIMATE.get(str(waits_for(job)), "nobody knows how long the jobs before it will run")
-
-
-_NO_ESTIMATE = {
-    "release": "it waits until somebody releases it",
-    "parties": "it waits until every party knows that it begins again",
-    "retry_backoff": "it pauses before its next attempt, and then waits for its turn",
-    "awaiting_approval": "it waits until somebody at another party decides",
-    "answer": "it waits until a party is ready again",
-    "size": "it asks for more than there is",
-}
-
-
-def _unapproved(job: Job, page: QueuePage) -> dict[str, Any]:
-    return {
-        "job_id": job.job_id,
-        **_party(job.party),
-        "initiator": _party(job.initiator),
-        "parties": [_party(party) for party in job.parties],
-        "asked_cores": job.asked.cores,
-        "create_time": job.create_time,
-        "revision": job.revision,
-        "digest": page.digests.get(job.job_id, ""),
     }
 
 
@@ -434,7 +333,7 @@ def previewed(
 
     `requests`: gives what a party would reserve; `lines`: of the paths in the document."""
     return {
-        "initiator": _party(spec.initiator),
+        "initiator": party_of(spec.initiator),
         "values": _sourced(sources.of_job(), lines),
         "parties": [
             _preview_of(spec, party, requests(party), sources, answers[party], lines) for party in spec.parties
@@ -450,7 +349,7 @@ def _preview_of(
     asked, message = stance_of(answer)
     tasks = sources.of_tasks(party, _values_from(answer) if asked != NOT_ASKED else None)
     return {
-        **_party(party),
+        **party_of(party),
         "asked": asked,
         "message": lines.in_message(message),
         "values": _sourced(sources.of_party(party), lines),

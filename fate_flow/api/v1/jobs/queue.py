@@ -10,7 +10,7 @@ from fate_flow.api.http.declared import Arguments, declared
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import QUEUE
 from fate_flow.api.v1.envelope import arguments, ok, silent_json
-from fate_flow.api.v1.jobs.explain import queued
+from fate_flow.api.v1.rendering.queue import queued
 from fate_flow.core.access.client_roles import OPERATE, READ
 from fate_flow.core.access.recorded_names import LONGEST_GIVEN, recorded_name
 from fate_flow.store.views.lists import MOST_ROWS

@@ -9,7 +9,7 @@ from typing import Any
 
 from fate_flow.api.http.services import Services
 from fate_flow.api.monitoring.peer_states import peers_of
-from fate_flow.api.v1.jobs.explain import hold_of
+from fate_flow.api.v1.rendering.queue import hold_of
 from fate_flow.core.model.errors import Busy
 from fate_flow.core.model.job import UNREACHABLE, Answer
 from fate_flow.core.model.spec import Party

@@ -29,7 +29,7 @@ JOB = fields_of(
     "apart held",
     dates_or_null="create_date update_date start_date end_date",
     objects="dsl runtime_conf runtime_conf_on_party train_runtime_conf roles user inheritance_info policy_timers",
-    lists="unconfirmed_parties missing_parties changed_components",
+    lists="unconfirmed_parties missing_parties changed_components passers",
 )
 LISTED_JOB = without(JOB, ("dsl", "runtime_conf", "runtime_conf_on_party", "train_runtime_conf"))
 """A list leaves out whole documents."""

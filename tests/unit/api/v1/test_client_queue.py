@@ -201,9 +201,10 @@ def test_what_a_job_waits_for_is_one_word_too(world: World) -> None:
 
 def test_the_queue_is_listed_in_its_order_with_what_each_job_waits_for(world: World) -> None:
     free, held, short, pending = (world.add_job(f_queue_key=key) for key in (5, 7, 3, 9))
+    world.write("t_job", {"f_job_id": held}, f_name="later")
     world.add_seats(short)
     world.write("t_job", {"f_job_id": short}, f_blocked_on="10000", f_lacks="room", f_wait_reason="has no capacity",
-                f_passes=2, f_priority=4, f_retry_at=2_500)
+                f_passes=2, f_passers=json.dumps([held, "gone"]), f_priority=4, f_retry_at=2_500)
     world.write("t_job", {"f_job_id": pending}, f_blocked_on="10000", f_lacks="approval", f_apart=True)
     world.ask("job/hold", {"job_id": held, "message": "later", "author": "ann"})
     found = world.ask("queue/list")["data"]
@@ -216,12 +217,12 @@ def test_the_queue_is_listed_in_its_order_with_what_each_job_waits_for(world: Wo
     assert [bool(one["no_estimate_because"]) for one in found["jobs"]] == [True, False, True, True]
     first = found["jobs"][0]
     assert (first["priority"], first["passed_by"], first["asked_again_seconds"]) == (4, 2, 2.5)
+    assert first["passers"] == [{"job_id": held, "name": "later"}, {"job_id": "gone", "name": ""}]
     assert first["parties"][1] == {"role": "host", "party_id": "10000", "asked_cores": 2}
     for one in found["jobs"]:
         described = world.ask("job/explain", {"job_id": one["job_id"]})["data"]
-        assert all(
-            described[key] == one[key] for key in ("wait_reason", "waits_for", "lacks", "place_in_queue", "hold")
-        )
+        same = ("wait_reason", "waits_for", "lacks", "place_in_queue", "hold", "passed_by", "passers")
+        assert all(described[key] == one[key] for key in same)
 
 
 def test_a_page_of_the_queue_knows_its_places(world: World) -> None:

@@ -204,6 +204,7 @@ def test_a_small_job_passes_a_big_one_only_so_often() -> None:
             process.scheduler.step([WorkerChanged(worker)])
     assert statuses(process, small) == ["success", "success", "waiting"]
     assert job_of(process, big).passes == 2
+    assert job_of(process, big).passers == (small[1], small[0])
     assert job_of(process, small[2]).wait_reason == f"waits behind job {big}, which party 9999 has had no capacity for"
     release(process)
     process.scheduler.step([QueueChanged()])
