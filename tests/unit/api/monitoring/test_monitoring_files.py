@@ -85,6 +85,19 @@ def test_each_alert_is_explained_and_tried(world: World) -> None:
     cases = yaml.safe_load((FOLDER / "alerts_test.yaml").read_text())["tests"]
     fired = {one["alertname"] for case in cases for one in case["alert_rule_test"] if one.get("exp_alerts")}
     assert fired == set(names)
+    [quiet] = [case for case in cases if case["name"] == "a quiet server raises nothing"]
+    assert {one["alertname"] for one in quiet["alert_rule_test"] if not one.get("exp_alerts")} == set(names)
+
+
+def test_each_half_of_a_rule_is_tried_alone() -> None:
+    """A series that is missing in a case cannot be what fires there."""
+    cases = yaml.safe_load((FOLDER / "alerts_test.yaml").read_text())["tests"]
+    of_disk = [case for case in cases if any(
+        one["alertname"] == "FateFlowDiskNearlyFull" and one.get("exp_alerts") for one in case["alert_rule_test"]
+    )]  # fmt: skip
+    given = [{NAMES.findall(one["series"])[0] for one in case["input_series"]} for case in of_disk]
+    spool = [{name for name in names if "_spool_" in name} for names in given]
+    assert sorted(map(len, spool)) == [0, 2]
 
 
 def test_the_guide_has_the_table_of_the_metrics(world: World) -> None:
