@@ -8,8 +8,10 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from fate_flow.cli.server.home_context import home_context
 from fate_flow.cli.server.main import fate_flow
 from fate_flow.core.access.client_roles import APPROVE, OPERATE, SUBMIT
+from fate_flow.core.record.entry import read_entry
 from fate_flow.server.runtime import prepare_home, with_client_keys
 from fate_flow.settings.people import read_people
 from fate_flow.settings.reader import load_settings
@@ -89,3 +91,52 @@ def test_where_nobody_signs_a_key_would_have_no_effect(conf: Path) -> None:
     result = run(conf, "add", "anna", "--role", "read")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "set authentication.client.switch to true" in result.stderr
+
+
+# ---------------------------------------------------------------------- the record
+
+
+@pytest.fixture
+def recorded(conf: Path) -> Path:
+    conf.write_text(f"{conf.read_text()}record: {{switch: true}}\n", encoding="utf-8")
+    assert CliRunner().invoke(fate_flow, ["db", "upgrade", "-c", str(conf)]).exit_code == 0
+    return conf
+
+
+def acts(conf: Path) -> list[tuple[str, str, str]]:
+    with home_context(load_settings(conf)) as context, context.store.reading() as tx:
+        entries = tx.unsealed_entries(100)
+        fields = [read_entry(one.content) for one in entries]
+        found = zip(fields, entries, strict=True)
+        return [(said["what"], tx.person_name(said["who"]), one.text) for said, one in found]
+
+
+def test_each_change_of_keys_is_recorded_and_no_name_or_key_is_in_an_entry(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGNAME", "olga")
+    made = [
+        run(recorded, *arguments)
+        for arguments in (("add", "anna", "--role", "submit"), ("renew", "anna"), ("revoke", "anna"))
+    ]
+    assert [one.exit_code for one in made] == [0, 0, 0]
+    assert run(recorded, "revoke", "anna").exit_code == 1
+
+    revocation = "revocation of a client requested"
+    assert acts(recorded) == [
+        ("new client requested", "olga", "client 'anna': submit"),
+        ("new key of a client requested", "olga", "client 'anna': the same roles"),
+        (revocation, "olga", "client 'anna'"),
+        (revocation, "olga", "client 'anna'"), (f"{revocation}, and failed", "olga", "client 'anna'"),
+    ]  # fmt: skip
+    with home_context(load_settings(recorded)) as context, context.store.reading() as tx:
+        contents = b"".join(one.content for one in tx.unsealed_entries(100))
+    assert b"anna" not in contents
+    assert yaml.safe_load(made[0].stdout)["app_key"].encode() not in contents
+
+
+def test_a_key_that_cannot_be_recorded_is_not_made(recorded: Path, tmp_path: Path) -> None:
+    (tmp_path / "fate_flow.sqlite").unlink()
+    found = run(recorded, "add", "anna", "--role", "submit")
+    assert (found.exit_code, "the database is empty" in found.stderr) == (1, True)
+    assert read_people(tmp_path) == ()
