@@ -125,7 +125,7 @@ def _record_refusals(app: Flask, refusals: RefusalRecord) -> None:
 def _for_workers(services: Services, spool: Spool) -> Iterator[Blueprint]:
     """Yield the routes for messages and streams of other parties' workers to ours."""
     settings = services.settings
-    yield deliver_blueprint(spool, settings.party_id, services.context.measures)
+    yield deliver_blueprint(spool, settings.party_id, services.context.measures, settings.routes)
     sessions = StreamSessions(settings.streams_dir, settings.streams_socket)
     yield stream_blueprint(spool, sessions, services.use_cases.streams, settings.party_id)
 

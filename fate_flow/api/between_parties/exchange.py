@@ -11,7 +11,7 @@ own slots, together fewer than there are threads. So there is always a thread to
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import BoundedSemaphore
@@ -24,7 +24,7 @@ from fate_flow.api.http.errors import Statuses, first, log_failure
 from fate_flow.api.http.unread import LateBody
 from fate_flow.core.access.authority import Query, Said, objection
 from fate_flow.core.access.bound_document import why_other_document
-from fate_flow.core.metrics.measures import EXCHANGE_BYTES, RECEIVED, Measures, Unmeasured
+from fate_flow.core.metrics.measures import EXCHANGE_BYTES, NO_PEER, RECEIVED, Measures, Unmeasured
 from fate_flow.core.model.errors import BadRequest, Busy, FlowError, PeerUnreachable, PermissionDenied
 from fate_flow.core.model.grammar import check_party_id, check_role, check_version, shown
 from fate_flow.core.model.spec import Party
@@ -80,7 +80,9 @@ def worker_blueprint(spool: Spool, forward: Forward, slots: int) -> Blueprint:
     return blueprint
 
 
-def deliver_blueprint(spool: Spool, own_party_id: str, measures: Measures | None = None) -> Blueprint:
+def deliver_blueprint(
+    spool: Spool, own_party_id: str, measures: Measures | None = None, routes: Container[str] = ()
+) -> Blueprint:  # fmt: skip
     """Return the route for other servers. The session knows the parties of the task. `measures` counts bytes."""
     counts = measures or Unmeasured()
     blueprint = _blueprint("exchange_deliver")
@@ -100,7 +102,9 @@ def deliver_blueprint(spool: Spool, own_party_id: str, measures: Measures | None
         data = _body(spool.limits.chunk_bytes)
         put = spool.put(session, chunk.topic, sender, chunk.seq, chunk.is_last, data)
         if not isinstance(put, Refusal):         # so it is a party of a task here
-            counts.count(EXCHANGE_BYTES, sender[1], RECEIVED, by=len(data))
+            # The document of a job may name any party, and where requests are not signed, anybody says to be it.
+            peer = sender[1] if sender[1] in routes else NO_PEER
+            counts.count(EXCHANGE_BYTES, peer, RECEIVED, by=len(data))
         return _stored(put)
 
     return blueprint

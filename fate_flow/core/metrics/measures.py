@@ -1,7 +1,8 @@
 """What a server counts and times while it works, for `/metrics`: the names, and the values that each label may have.
 
-Every label has a closed set of values: those of an enum, of HTTP, or the parties of the configuration. So the number of
-series does not grow with the jobs, the callers or the time. Names follow Kueue where they mean the same.
+Every label has a closed set of values: those of an enum, of HTTP, or the parties to which there is a route
+(`tests/unit/api/monitoring/test_closed_labels.py` names them). So the number of series does not grow with the jobs, the
+callers or the time. Names follow Kueue where they mean the same.
 
 What can be read in the database at any moment is not counted here: `store/views/server_state.py` reads that.
 """
@@ -74,6 +75,7 @@ MEASURES = (
 SENT, RECEIVED = "sent", "received"
 READ, WRITE = "read", "write"
 ANSWERED = "answered"
+NO_PEER = "other"            # in place of a party to which there is no route
 
 
 class Measures(Protocol):

@@ -36,7 +36,7 @@ INADMISSIBLE = frozenset({HOLD, APPROVAL, SIZE})
 
 RECORD_LOGS = (OWN_LOG, "with")
 """The logs of the record, as metrics name them: the own one, and those with other parties, all together. A log stays
-when its party leaves, and a party that has joined is in no configuration, so ids of parties would be no closed set."""
+when its party leaves, so ids of parties would be no closed set."""
 
 _BY_BLOCKER = {
     Blocker.CAPACITY.value: CAPACITY, Blocker.SIZE.value: SIZE, Blocker.ANSWER.value: PARTY,
