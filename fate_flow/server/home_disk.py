@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fate_flow.core.quotas.disk_space import DiskSpace, LeastFree
+from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.services.context.recent import Recent
 
 LOG = logging.getLogger(__name__)
@@ -81,20 +82,29 @@ class DiskReserve:
     """Space on the disk with the database that nothing else takes: a file, which is removed when the database finds no
     space any more. So a stop, a revocation or a refusal can be written, and recorded, on a full disk."""
 
-    def __init__(self, file: Path | None, size: int, disk: Callable[[], DiskSpace]) -> None:
-        """`file`: beside the database; None: that is on no disk of this machine. `size`: in bytes; 0: none."""
-        self._file, self._size, self._disk = file, size, disk
+    def __init__(self, file: Path | None, size: int, least: LeastFree) -> None:
+        """`file`: beside the database; None: that is on no disk of this machine. `size`: in bytes; 0: none. `least`:
+        what has to stay free of its disk besides."""
+        self._file, self._size, self._least = file, size, least
+        self._has_said = False
 
     def keep(self) -> None:
         """Make the file if it is not there, and the disk has space enough for it and for everything else."""
         if self._file is None:
             return
-        with suppress(OSError):                      # made again when there is space, at the next look
-            if (self._file.stat().st_size if self._file.exists() else 0) == self._size:
+        try:
+            if self._is_there(self._file):
                 return
             self._file.unlink(missing_ok=True)
-            if self._size and not self._disk().is_short(2 * self._size) and self._free() > 2 * self._size:
-                self._make()
+            found = os.statvfs(self._file.parent)
+            free, total = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+            if self._size and free > 2 * self._size + self._least.of(total):
+                self._make(self._file)
+                self._has_said = False
+        except OSError as error:                     # tried again at the next look
+            if not self._has_said:
+                LOG.warning("no space can be kept for the record: %s", os_error_text(error))
+            self._has_said = True
 
     def give_back(self) -> bool:
         """Remove the file; return whether there is space now, also if another process has just removed it."""
@@ -112,13 +122,19 @@ class DiskReserve:
         )  # fmt: skip
         return True
 
-    def _make(self) -> None:
-        assert self._file is not None
-        descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def _is_there(self, file: Path) -> bool:
+        """Return whether the file has its size, and takes as much of the disk: one of a backup may have holes."""
+        if not file.exists():
+            return not self._size
+        found = file.stat()
+        return found.st_size == self._size and found.st_blocks * 512 >= self._size
+
+    def _make(self, file: Path) -> None:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.posix_fallocate(descriptor, 0, self._size)
         except OSError:
-            self._file.unlink(missing_ok=True)       # a part of it keeps nothing
+            file.unlink(missing_ok=True)             # a part of it keeps nothing
             raise
         finally:
             os.close(descriptor)

@@ -208,7 +208,7 @@ def reserve_of(settings: Settings) -> DiskReserve:
     """Return the space that is kept for the record, if there is one and its database is on a disk of this machine."""
     file = sqlite_file(settings.database_url, settings.home)
     size = settings.recording.reserve if settings.recording.is_on else 0
-    return DiskReserve(file and file.with_name(f"{file.name}.reserve"), size, disk_of(settings))
+    return DiskReserve(file and file.with_name(f"{file.name}.reserve"), size, settings.limits.least_free)
 
 
 def disk_of(settings: Settings) -> HomeDisk:

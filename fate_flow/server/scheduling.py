@@ -43,7 +43,7 @@ from fate_flow.server.periodic.key_watch import LOOK_SECONDS as KEY_SECONDS
 from fate_flow.server.periodic.key_watch import KeyWatch
 from fate_flow.server.periodic.list_fetcher import ListFetcher
 from fate_flow.server.periodic.log_keeper import LogKeeper
-from fate_flow.server.periodic.periodic_work import PeriodicWork
+from fate_flow.server.periodic.periodic_work import PeriodicWork, stop_all
 from fate_flow.server.periodic.record_keeping import record_keeper
 from fate_flow.server.periodic.record_witnesses import record_work
 from fate_flow.server.periodic.stream_watch import StreamWatch
@@ -206,8 +206,7 @@ class SchedulerLoop:
                 self._round()
         finally:
             self._ticks.stop()
-            for work in self._beside:
-                work.stop()
+            stop_all(self._beside)
             self._senders.close()
             self._scheduler.release_scheduler_lease()
             self._effect_runner.finish()

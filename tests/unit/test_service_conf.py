@@ -258,7 +258,7 @@ def test_a_route_may_have_an_authority_of_its_own(bare: Path, tmp_path: Path) ->
     assert route("{url: 'https://ten'}") == Route("https://ten")
     assert route("{url: 'https://ten', ca: authority.pem}") == Route("https://ten", str(authority.file))
     for text, message in (
-        ("{url: 'http://ten', ca: authority.pem}", r"routes\.10000\.ca: the url of this route is not https"),
+        ("{url: 'http://ten', ca: authority.pem}", r"routes\.10000\.ca: its url is not https"),
         ("{url: 'https://ten', ca: none.pem}", r"routes\.10000\.ca: .*none\.pem: cannot be read: No such file"),
         ("{url: 'https://ten', ca: empty.pem}", r"routes\.10000\.ca: .*empty\.pem: has no certificate of an auth"),
     ):

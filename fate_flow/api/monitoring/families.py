@@ -16,7 +16,6 @@ from prometheus_client.registry import Collector
 from fate_flow.core.metrics.measures import Measure
 from fate_flow.core.model.status import JOB_UNFINISHED
 from fate_flow.core.quotas.disk_space import DiskSpace
-from fate_flow.records.export_state import ExportState
 from fate_flow.records.measures.kept_measures import Series
 from fate_flow.store.views.server_state import INADMISSIBLE, ServerState
 
@@ -37,7 +36,7 @@ class Scrape:
     spool_bytes: int | None                      # None: this process has no spool
     spool_limit: int
     disk: DiskSpace
-    exports: Mapping[str, ExportState]           # of the record, by name
+    exports: Mapping[str, tuple[int, bool]]      # of the record, by name: what it has not sent, whether it fails
 
 
 class ScrapeCollector(Collector):
@@ -116,10 +115,10 @@ def _record(scrape: Scrape) -> Iterator[Metric]:
     about = "Entries of the record that are not sealed yet."
     yield _gauge("record_unsealed_entries", about, ("log",), (((log,), n) for log, n in state.unsealed.items()))
     about = "Entries of the record that an export has not sent yet."
-    left = (((name,), one.waiting) for name, one in scrape.exports.items())
+    left = (((name,), left) for name, (left, _) in scrape.exports.items())
     yield _gauge("record_export_waiting", about, ("export",), left)
-    about = "1 if the receiver of an export of the record does not take entries."
-    failing = (((name,), float(bool(one.error))) for name, one in scrape.exports.items())
+    about = "1 if an export of the record does not get on: the receiver takes nothing, or nothing can be read."
+    failing = (((name,), float(fails)) for name, (_, fails) in scrape.exports.items())
     yield _gauge("record_export_failing", about, ("export",), failing)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from flask import Blueprint, Response
@@ -23,9 +24,10 @@ from fate_flow.api.monitoring.peer_states import peers_of
 from fate_flow.api.v1.envelope import error_response
 from fate_flow.core.access.client_roles import METRICS, OPEN, READ
 from fate_flow.core.model.errors import FlowError
-from fate_flow.records.export_state import ExportStates
+from fate_flow.records.export_state import BadState, ExportState, ExportStates
 from fate_flow.records.measures.kept_measures import read_measures
 from fate_flow.relay.spool import Spool
+from fate_flow.services.record.following import waiting
 
 LOG = logging.getLogger(__name__)
 
@@ -90,8 +92,19 @@ def scrape_of(services: Services, spool: Spool | None) -> Scrape:
         peers_of(settings), tuple(sorted(settings.routes)),
         tuple(read_measures(settings.measures_dir)), None if spool is None else spool.used_bytes(),
         settings.limits.spool_max_bytes, services.context.disk(),
-        ExportStates(settings.shared).all(one.name for one in settings.recording.exports),
+        dict(_exports(services)),
     )  # fmt: skip
+
+
+def _exports(services: Services) -> Iterator[tuple[str, tuple[int, bool]]]:
+    """Yield for each export of the record what it has not sent yet, and whether it fails. Raise StorageFailed."""
+    states = ExportStates(services.settings.shared)
+    for one in services.settings.recording.exports:
+        try:
+            state = states.read(one.name)
+        except (OSError, BadState):
+            state = ExportState(error="its file cannot be read")
+        yield one.name, (services.context.read(partial(waiting, position=state.position)), bool(state.error))
 
 
 def _database(services: Services) -> str:

@@ -17,6 +17,7 @@ from fate_flow.cli.server.client_keys import client_group
 from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.core.model.errors import BadSettings, StorageFailed
 from fate_flow.server.engines.program_user import check_program_user
+from fate_flow.server.exporting.parts import check_exports
 from fate_flow.server.notifying.parts import secret_problems
 from fate_flow.server.start_warnings import key_problems, readable_secrets
 from fate_flow.server.worker_groups import seen_groups
@@ -155,6 +156,7 @@ def check(conf: Path) -> None:
     try:
         settings = load_settings(conf)
         check_program_user(settings)
+        check_exports(settings)
         limits = seen_groups(settings)
     except BadSettings as error:
         click.echo(error.message, err=True)

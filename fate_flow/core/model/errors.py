@@ -99,7 +99,7 @@ class CommitUnknown(StorageFailed):
     """The database was gone while it committed; whether anything was changed is not known."""
 
 
-DATABASE_AWAY = (StorageUnavailable, CommitUnknown)
+DATABASE_AWAY = (StorageUnavailable, CommitUnknown, DiskFull)
 """Errors that are no bug of ours: they are logged without a traceback."""
 
 

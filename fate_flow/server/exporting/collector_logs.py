@@ -1,75 +1,75 @@
-"""Entries as logs of OpenTelemetry, sent by its SDK over OTLP and HTTP.
+"""Entries as logs of OpenTelemetry, made and encoded by its SDK, and posted by OTLP over HTTP.
 
 Only this module, and `tracing/collector.py`, import the SDK (the extra `fate_flow[opentelemetry]`). Its logs still have
-an underscore in the names of packages, since that part of it may change; the exporter alone is used, which says whether
-the collector has taken a request.
+an underscore in the names of packages, since that part of it may change. Its exporter is not used: it takes redirects,
+pages of HTML and a refusal of some of the logs for success, and its messages have the whole URL, which may be a secret.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+import requests
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from opentelemetry import trace as otel
 from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.context import Context
-from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.sdk._logs import ReadableLogRecord
-from opentelemetry.sdk._logs.export import LogRecordExportResult
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from fate_flow import __version__
 from fate_flow.core.metrics.spans import FATE_FLOW, JOB_ID, PEER_ID
 from fate_flow.core.model.errors import BadSettings
-from fate_flow.core.record.entry import Kind
 from fate_flow.core.record.shown import ShownEntry
-from fate_flow.server.exporting.exporter import NotTaken
-from fate_flow.server.tracing.collector import authorities, session_for_collector
+from fate_flow.core.wire.v1.envelope import DEST_PARTY_ID
+from fate_flow.peers.network_errors import describe_network_error
+from fate_flow.peers.peer_http import PeerHttp
+from fate_flow.server.exporting.receiver import NotTaken, is_warning
+from fate_flow.server.tracing.collector import authorities
 from fate_flow.server.tracing.headers import read_headers
-from fate_flow.server.tracing.sdk_messages import messages_of_sdk
 from fate_flow.settings.recording.exports import CollectorExport, headers_key
 
-_SECONDS = 10.0              # for a page, with its retries
-_WARNED_OF = (Kind.REFUSED, Kind.EPOCH)
+_SECONDS = 10.0              # for a page
+_LONGEST_ANSWER = 100_000    # bytes
+_PROTOBUF = "application/x-protobuf"
 _SCOPE = InstrumentationScope(f"{FATE_FLOW}.record", __version__)
 
 
 class CollectorReceiver:
     """Sends to one collector. The headers are read for each page, so a token may change without a restart."""
 
-    def __init__(self, export: CollectorExport, own: str) -> None:
-        """`own`: the id of this party."""
-        self._export = export
-        self._headers: Mapping[str, str] = {}
-        self._exporter: OTLPLogExporter | None = None
+    def __init__(self, export: CollectorExport, own: str, seconds: float = _SECONDS) -> None:
+        """`own`: the id of this party. `seconds`: the most that a page may take."""
+        self._export, self._seconds = export, seconds
+        self._http = PeerHttp()
+        self._is_aborted = False
         self._resource = Resource.create({
             SERVICE_NAME: FATE_FLOW, SERVICE_VERSION: __version__, "fate_flow.own_party.id": own,
         })  # fmt: skip
-        self._messages = messages_of_sdk()
 
     def send(self, entries: Sequence[ShownEntry]) -> None:
+        now = time.time_ns()
+        data = encode_logs([self._log_of(one, now) for one in entries]).SerializeToString()
         try:
-            exporter = self._with_headers(read_headers(self._export.headers_file, headers_key(self._export)))
+            headers = read_headers(self._export.headers_file, headers_key(self._export))
+            answer = self._http.post(
+                self._export.url, data, {**headers, "Content-Type": _PROTOBUF, DEST_PARTY_ID: ""},
+                seconds=self._seconds, most_bytes=_LONGEST_ANSWER, ca_file=self._export.ca_file or authorities(),
+            )  # fmt: skip
         except BadSettings as error:
             raise NotTaken(error.message) from error
-        self._messages.forget()
-        now = time.time_ns()
-        if exporter.export([self._log_of(one, now) for one in entries]) is not LogRecordExportResult.SUCCESS:
-            raise NotTaken(self._messages.first or "the collector does not take them")
+        except (requests.RequestException, ValueError) as error:
+            raise NotTaken(describe_network_error(error)) from error
+        _check(answer.status, answer.body)
+        if self._is_aborted:
+            raise NotTaken("this server ends")
 
     def abort(self) -> None:
-        if self._exporter is not None:
-            self._exporter.shutdown()  # type: ignore[no-untyped-call]  # of the SDK
-
-    def _with_headers(self, headers: Mapping[str, str]) -> OTLPLogExporter:
-        if self._exporter is None or headers != self._headers:
-            self._headers = headers
-            self._exporter = OTLPLogExporter(
-                self._export.url, certificate_file=self._export.ca_file or authorities(), headers=headers,
-                timeout=_SECONDS, session=session_for_collector(),
-            )  # fmt: skip
-        return self._exporter
+        self._is_aborted = True
 
     def _log_of(self, one: ShownEntry, now: int) -> ReadableLogRecord:
         known = {
@@ -77,7 +77,7 @@ class CollectorReceiver:
             JOB_ID: one.said.get("job"), PEER_ID: one.other, "fate_flow.person": one.person,
             "fate_flow.record.text": one.text,
         }  # fmt: skip
-        severity = SeverityNumber.WARN if one.kind in _WARNED_OF else SeverityNumber.INFO
+        severity = SeverityNumber.WARN if is_warning(one) else SeverityNumber.INFO
         record = LogRecord(
             timestamp=one.at * 1_000_000, observed_timestamp=now, context=_context_of(one),
             severity_number=severity, severity_text=severity.name,
@@ -85,6 +85,18 @@ class CollectorReceiver:
             attributes={key: value for key, value in known.items() if value not in ("", None)},
         )  # fmt: skip
         return ReadableLogRecord(record, self._resource, _SCOPE)
+
+
+def _check(status: int, body: bytes) -> None:
+    """Raise NotTaken unless the collector says that it has taken all logs of a request."""
+    if status != 200:
+        raise NotTaken(f"the collector answers with HTTP status {status}")
+    try:
+        refused = ExportLogsServiceResponse.FromString(body).partial_success
+    except DecodeError as error:
+        raise NotTaken("what answers is no collector: its answer is none of OTLP") from error
+    if refused.rejected_log_records:
+        raise NotTaken(f"the collector refuses {refused.rejected_log_records} of the entries: {refused.error_message}")
 
 
 def _context_of(one: ShownEntry) -> Context:

@@ -8,34 +8,25 @@ epoch and index say which it is.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from hashlib import sha256
 
-from fate_flow.core.record.shown import Position, ShownEntry
-from fate_flow.records.export_state import ExportState, ExportStates
+from fate_flow.core.model.errors import StorageFailed
+from fate_flow.core.record.shown import Followed, Position, ShownEntry
+from fate_flow.records.export_state import BadState, ExportState, ExportStates
+from fate_flow.server.exporting.receiver import NotTaken, Receiver
 from fate_flow.server.periodic.periodic_work import PeriodicWork
 from fate_flow.services.context.ports import Context
-from fate_flow.services.record.following import followed, waiting
+from fate_flow.services.record.following import followed
+from fate_flow.store.contract.transaction import Transaction
 
 log = logging.getLogger(__name__)
 
-PAGE = 200                   # entries, of at most 64 KiB and their texts
+PAGE = 200                   # entries at most
+PAGE_BYTES = 1 << 20         # of entries and their texts, at most, unless one alone is larger
 _LOOK_SECONDS, _STAND_BY_SECONDS = 1.0, 2.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-
-
-class NotTaken(Exception):
-    """A receiver has not taken entries, or has not said that it has. The text says why."""
-
-
-class Receiver(Protocol):
-    """A program that collects logs."""
-
-    def send(self, entries: Sequence[ShownEntry]) -> None:
-        """Return once it has taken them all. Raise NotTaken; some may have arrived then."""
-
-    def abort(self) -> None:
-        """End a `send` that is under way in another thread."""
 
 
 class Exporter(PeriodicWork):
@@ -50,50 +41,115 @@ class Exporter(PeriodicWork):
         super().__init__(f"export-{name}", failure, close, again=_LONGEST_PAUSE)
         self._context, self._name, self._receiver, self._states = context, name, receiver, states
         self._may_work = may_work
-        self._position: Position | None = None       # None: another process may have moved it on
+        self._state: ExportState | None = None       # None: another process may have moved it on
+        self._most = PAGE                            # fewer after a failure: a page may be too large for the receiver
         self._failures = 0
+        self._said = ""
 
     def step(self) -> float:
         if not self._may_work():
-            self._position = None
+            self._state = None
             return _STAND_BY_SECONDS
-        if self._position is None:
-            self._position = self._states.read(self._name).position
-        before = self._position
-        page = self._context.read(lambda tx: followed(tx, before, PAGE))
-        for which, (epoch, index) in page.beyond.items():
-            log.warning(
-                "record.exports.%s: %s ends at epoch %d, entry %d, before what was sent already: entries were lost, as "
-                "by a restored backup; what comes after is sent", self._name, which, epoch, index,
-            )  # fmt: skip
-        if page.entries:
-            try:
+        try:
+            if self._state is None:
+                self._state = self._states.read(self._name)
+            page = self._next(self._state)
+            if page.entries:
                 self._receiver.send(page.entries)
-            except NotTaken as error:
-                return self._failed(before, str(error))
-        if page.entries or page.beyond or self._failures:
-            self._taken(page.position)
+        except (NotTaken, StorageFailed, BadState, OSError) as error:
+            return self._failed(str(error))
+        self._taken(self._state, page)
         return 0.0 if page.has_more else _LOOK_SECONDS
 
-    def stop(self) -> None:
-        self._is_over.set()
+    def end(self) -> None:
+        super().end()
         self._receiver.abort()
-        super().stop()
 
-    def _taken(self, position: Position) -> None:
+    # ------------------------------------------------------------------ the next page
+
+    def _next(self, state: ExportState) -> Followed:
+        """Return the next page. A log that is not the one that was sent is sent from the beginning of its epoch."""
+        page = self._context.read(lambda tx: followed(tx, state.position, self._most))
+        logs = {one.log for one in page.entries} & state.last.keys()
+        others = self._context.read(lambda tx: {one for one in logs if not _is_as_sent(tx, state, one)})
+        if others:
+            self._say(
+                f"{', '.join(sorted(others))}: other entries are here than were sent, as after a restored backup; the "
+                "epoch is sent again from its beginning"
+            )
+            back = {one: (state.position[one][0], 0) for one in others}
+            last = {one: digest for one, digest in state.last.items() if one not in others}
+            self._state = replace(state, position={**state.position, **back}, last=last)
+            return self._next(self._state)
+        if page.beyond:
+            ends = ", ".join(f"{one} at epoch {place[0]}, entry {place[1]}" for one, place in page.beyond.items())
+            self._say(
+                f"logs end before what was sent already ({ends}): entries were lost, as by a restored backup; what "
+                "comes after is sent"
+            )
+        return self._cut(state.position, page)
+
+    def _cut(self, before: Position, page: Followed) -> Followed:
+        """Return the beginning of a page that is not too large."""
+        some = tuple(_first(page.entries))
+        if len(some) == len(page.entries):
+            return page
+        after = {one.log: (one.epoch, one.index + 1) for one in some}
+        return replace(page, entries=some, position={**before, **page.beyond, **after}, has_more=True)
+
+    # ------------------------------------------------------------------ what has come of it
+
+    def _taken(self, state: ExportState, page: Followed) -> None:
         if self._failures:
             log.warning("record.exports.%s: the receiver takes entries again", self._name)
-        self._failures = 0
-        self._note(position, "")
-        self._position = position
+        self._failures, self._most = 0, min(PAGE, self._most * 2)
+        last = {one.log: _digest(one.content) for one in page.entries}
+        kept = {one: digest for one, digest in state.last.items() if one not in page.beyond}
+        self._state = ExportState(page.position, {**kept, **last})
+        if self._state != state:
+            self._note(self._state)
 
-    def _failed(self, position: Position, why: str) -> float:
+    def _failed(self, why: str) -> float:
         if not self._failures and not self._is_over.is_set():
-            log.warning("record.exports.%s: entries are not taken, and are sent again later: %s", self._name, why)
+            log.warning("record.exports.%s: entries are not sent; it is tried again: %s", self._name, why)
         self._failures += 1
-        self._note(position, why)
+        self._most = max(1, self._most // 2)
+        if self._state is not None:
+            self._state = replace(self._state, error=why)
+            self._note(self._state)
         return min(_LONGEST_PAUSE, _FIRST_PAUSE * float(1 << min(self._failures - 1, 10)))
 
-    def _note(self, position: Position, error: str) -> None:
-        left = self._context.read(lambda tx: waiting(tx, position))
-        self._states.write(self._name, ExportState(position, left, error))
+    def _note(self, state: ExportState) -> None:
+        try:
+            self._states.write(self._name, state)
+        except OSError as error:
+            self._say(f"how far it has got cannot be kept, and entries may be sent again after a restart: {error}")
+
+    def _say(self, text: str) -> None:
+        """Write a warning, unless it is the one that was written last."""
+        if text != self._said:
+            log.warning("record.exports.%s: %s", self._name, text)
+        self._said = text
+
+
+def _first(entries: Sequence[ShownEntry]) -> Iterator[ShownEntry]:
+    """Yield the first of them that are not too large together, and one at least."""
+    size = 0
+    for number, one in enumerate(entries):
+        size += len(one.content) + len(one.text)
+        if number and size > PAGE_BYTES:
+            return
+        yield one
+
+
+def _is_as_sent(tx: Transaction, state: ExportState, which: str) -> bool:
+    """Return whether the last entry of a log that was sent is the one that is here."""
+    epoch, index = state.position[which]
+    if not index:
+        return True
+    found = tx.sealed_entries(which, epoch, index - 1, 1)
+    return bool(found) and _digest(found[0].content.decode("utf-8", "replace")) == state.last[which]
+
+
+def _digest(content: str) -> str:
+    return sha256(content.encode()).hexdigest()

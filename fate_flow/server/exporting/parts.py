@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.records.export_state import ExportStates
-from fate_flow.server.exporting.exporter import Exporter, Receiver
+from fate_flow.server.exporting.exporter import Exporter
+from fate_flow.server.exporting.receiver import Receiver
 from fate_flow.server.exporting.syslog import SyslogReceiver
 from fate_flow.server.periodic.periodic_work import PeriodicWork
 from fate_flow.server.tracing.headers import read_headers
@@ -42,9 +43,9 @@ def _receiver_class(export: CollectorExport) -> Callable[[CollectorExport, str],
     """Raise BadSettings if the SDK is not installed."""
     try:
         from fate_flow.server.exporting.collector_logs import CollectorReceiver
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         raise BadSettings(
-            f"record.exports.{export.name}.opentelemetry: is set, but the package {error.name} is missing: install "
-            "fate_flow[opentelemetry]"
+            f"record.exports.{export.name}.opentelemetry: is set, but {error.name} is missing, or of another release: "
+            "install fate_flow[opentelemetry]"
         ) from error
     return CollectorReceiver

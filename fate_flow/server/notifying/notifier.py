@@ -74,8 +74,8 @@ class Notifier(PeriodicWork):
                 self._begin(channel)
         return _BUSY_SECONDS if self._is_busy else _LOOK_SECONDS
 
-    def stop(self) -> None:
-        super().stop()
+    def end(self) -> None:
+        super().end()
         for one in self._channels.values():
             if one.under_way is not None:
                 one.under_way.abort()

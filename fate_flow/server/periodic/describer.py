@@ -53,12 +53,12 @@ class Describer(PeriodicWork):
                 self.look(place)
         return AGAIN_SECONDS
 
-    def stop(self) -> None:
+    def end(self) -> None:
         self._is_over.set()
         process = self._process
         if process is not None:
             process.kill()
-        super().stop()
+        super().end()
 
     def look(self, place: ProviderPlace) -> None:
         """Describe the provider, unless its file says what this environment has said.

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from fate_flow.core.model.errors import DATABASE_AWAY
 
 log = logging.getLogger(__name__)
 
-_END_SECONDS = 5.0
+END_SECONDS = 5.0
 
 
 class PeriodicWork(ABC):
@@ -43,10 +44,15 @@ class PeriodicWork(ABC):
         self._is_roused.wait(seconds)
         self._is_roused.clear()
 
-    def stop(self) -> None:
+    def end(self) -> None:
+        """Ask the thread to end, and do not wait for it."""
         self._is_over.set()
         self.rouse()
-        self._thread.join(_END_SECONDS)
+
+    def stop(self, seconds: float = END_SECONDS) -> None:
+        """Ask the thread to end, and wait for it so long at most."""
+        self.end()
+        self._thread.join(seconds)
 
     def _work(self) -> None:
         pause = self._first
@@ -60,3 +66,12 @@ class PeriodicWork(ABC):
                 log.error("%s: %s", self._failure, error, exc_info=not isinstance(error, DATABASE_AWAY))
                 pause = self._again
         self._close()
+
+
+def stop_all(works: Sequence[PeriodicWork], seconds: float = END_SECONDS) -> None:
+    """Ask all these threads to end, and wait for all of them together so long at most."""
+    for work in works:
+        work.end()
+    deadline = time.monotonic() + seconds
+    for work in works:
+        work.stop(max(0.0, deadline - time.monotonic()))

@@ -16,7 +16,7 @@ from fate_flow.components.providers.described import description_file, warm_sock
 from fate_flow.components.providers.external import ExternalProvider
 from fate_flow.components.providers.provider import PACKAGE
 from fate_flow.core.model.modules import ProviderPlace
-from fate_flow.server.periodic.periodic_work import PeriodicWork
+from fate_flow.server.periodic.periodic_work import END_SECONDS, PeriodicWork
 
 LOG = logging.getLogger(__name__)
 
@@ -55,8 +55,8 @@ class WarmProviders(PeriodicWork):
                 self.look(provider)
         return LOOK_SECONDS
 
-    def stop(self) -> None:
-        super().stop()
+    def stop(self, seconds: float = END_SECONDS) -> None:
+        super().stop(seconds)
         for one in self._running.values():
             one.process.kill()
             one.process.wait()

@@ -26,7 +26,6 @@ from fate_flow import __version__
 from fate_flow.core.metrics.spans import ERROR, FATE_FLOW, Span, SpanId, SpanKind
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.server.tracing.headers import read_headers
-from fate_flow.server.tracing.sdk_messages import messages_of_sdk
 from fate_flow.settings.settings import Settings
 from fate_flow.settings.traces import HEADERS_KEY, TraceSettings
 
@@ -50,9 +49,11 @@ class CollectedSpans:
 
     def __init__(self, settings: Settings, process: str) -> None:
         given = settings.traces
+        session = requests.Session()
+        session.trust_env = False        # the address of the collector is that of the configuration, without proxies
         exporter = OTLPSpanExporter(
             given.endpoint, certificate_file=given.ca_file or authorities(), headers=_headers(given),
-            timeout=_SEND_SECONDS, session=session_for_collector(),
+            timeout=_SEND_SECONDS, session=session,
         )  # fmt: skip
         self._watched = _Watched(exporter)
         self._ids = _GivenIds()
@@ -109,16 +110,18 @@ class _Watched(SpanExporter):
         self._exporter = exporter
         self.fails = False
         self._lost = 0
-        self._messages = messages_of_sdk()
+        self._first = _FirstText()
+        of_sdk = logging.getLogger("opentelemetry")
+        of_sdk.handlers[:], of_sdk.propagate = [self._first], False
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        self._messages.forget()
+        self._first.text = ""
         result = self._exporter.export(spans)
         fails = result is not SpanExportResult.SUCCESS
         if fails:
             self._lost += len(spans)
         if fails and not self.fails:
-            log.warning("traces.endpoint: the collector takes no spans, they are lost: %s", self._messages.first)
+            log.warning("traces.endpoint: the collector takes no spans, they are lost: %s", self._first.text)
         if self.fails and not fails:
             log.warning("traces.endpoint: the collector takes spans again; %d or more are lost", self._lost)
             self._lost = 0
@@ -132,11 +135,13 @@ class _Watched(SpanExporter):
         return self._exporter.force_flush(timeout_millis)
 
 
-def session_for_collector() -> requests.Session:
-    """Return what sends to a collector: to the address of the configuration, without proxies of the environment."""
-    session = requests.Session()
-    session.trust_env = False
-    return session
+class _FirstText(logging.Handler):
+    """Keeps the first thing that the SDK says about a batch, which is the reason of a failure."""
+
+    text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text = self.text or record.getMessage()
 
 
 def authorities() -> str:

@@ -46,7 +46,7 @@ def collector_url(url: str, where: str, path: str) -> str:
 def check_authorities(file: str, scheme: str, name: str) -> None:
     """Raise BadSettings unless the certificates in this file can check the server of a route."""
     if scheme != "https":
-        raise BadSettings(f"{name}: the url of this route is not https, so there is no certificate to check")
+        raise BadSettings(f"{name}: its url is not https, so there is no certificate to check")
     try:
         certificates = create_default_context(cafile=file).get_ca_certs()
     except SSLError:
@@ -55,6 +55,15 @@ def check_authorities(file: str, scheme: str, name: str) -> None:
         raise BadSettings(f"{name}: {file}: cannot be read: {error.strerror}") from error
     if not certificates:
         raise BadSettings(f"{name}: {file}: has no certificate of an authority in PEM")
+
+
+def is_host(text: str) -> bool:
+    """Return whether this is a host name or an IP address."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return bool(_HOST_NAME.fullmatch(text))
+    return True
 
 
 def is_loopback(host: str) -> bool:

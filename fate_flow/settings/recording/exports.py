@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.settings.reading.section import Section, collected, split_url
-from fate_flow.settings.reading.security import check_authorities, collector_url, is_loopback
+from fate_flow.settings.reading.security import check_authorities, collector_url, is_host, is_loopback
 
 _PATH = "/v1/logs"
 """Where a collector takes logs, unless the URL has another path."""
@@ -25,6 +25,7 @@ class SyslogExport:
     port: int
     has_tls: bool = True
     ca_file: str = ""                  # authorities of its certificate; empty: those of the system
+    close_notify: bool = True          # whether it has to end TLS by this word; else, somebody may have cut the end
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,11 @@ def read_export(section: Section, name: str) -> RecordExport | None:
 def _syslog(one: Section, name: str) -> SyslogExport:
     address, where = one.text("syslog"), one.name("syslog")
     has_tls, ca_file = one.flag("tls", True), one.full_path("ca_file")
+    close_notify = one.flag("close_notify", True)
     parts = split_url(f"//{address}", where)
-    if not parts.hostname or not parts.port or parts.netloc != address or parts.username is not None:
+    if not is_host(parts.hostname or "") or not parts.port or parts.netloc != address or parts.username is not None:
         raise BadSettings(f"{where}: {address!r} is not a host with a port, such as siem.example.org:6514")
-    if not has_tls and not is_loopback(parts.hostname):
+    if not has_tls and not is_loopback(parts.hostname or ""):
         raise BadSettings(
             f"{one.name('tls')}: is false, and {parts.hostname} is another machine: nothing would be encrypted; send "
             "to a relay on 127.0.0.1, or remove tls"
@@ -73,7 +75,7 @@ def _syslog(one: Section, name: str) -> SyslogExport:
         raise BadSettings(f"{one.name('ca_file')}: is set, and {one.name('tls')} is false: no certificate is checked")
     if ca_file:
         check_authorities(ca_file, "https", one.name("ca_file"))
-    return SyslogExport(name, parts.hostname, parts.port, has_tls, ca_file)
+    return SyslogExport(name, parts.hostname or "", parts.port, has_tls, ca_file, close_notify)
 
 
 @collected

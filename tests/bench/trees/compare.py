@@ -1,8 +1,8 @@
 """This tree against another commit: what a two-party toy job costs, in one run, by turns.
 
 Both clusters run at the same time, with TLS between their parties, and their jobs take turns, one by one and in bursts:
-whatever else the machine does, it does to both. In each round the other tree goes first. A ratio is the median over the
-rounds of this tree's number by the other one's; its spread is that of the rounds.
+whatever else the machine does, it does to both. In every second round this tree goes first. A ratio is the median over
+the rounds of this tree's number by the other one's; its spread is that of the rounds.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ FULL_SIZES, SHORT_SIZES = Sizes(8, 10, 60), Sizes(4, 5, 20)
 
 
 class NotThere(BenchFailed):
-    """The other tree cannot be had here: nothing is compared."""
+    """There is no such commit here: nothing is compared."""
 
 
 def measure(revision: str, sizes: Sizes) -> dict[str, Any]:
@@ -139,7 +139,8 @@ def commit_of(revision: str) -> str:
 
 
 def tree_of(commit: str) -> Path:
-    """Return a folder with the files of a commit, which has its own environment. It stays for the next time."""
+    """Return a folder with the files of a commit, which has its own environment. It stays for the next time. Raise
+    BenchFailed."""
     folder = ROOT / "trees" / commit
     if not folder.exists():
         draft = folder.with_name(f"{commit}.draft")
@@ -147,7 +148,7 @@ def tree_of(commit: str) -> Path:
         draft.mkdir(parents=True)
         packed = _git("archive", "--format=tar", commit)
         if packed.returncode:
-            raise NotThere(f"git archive {commit}: {packed.stderr.decode().strip()}")
+            raise BenchFailed(f"git archive {commit}: {packed.stderr.decode().strip()}")
         subprocess.run(["tar", "-x", "-C", str(draft)], input=packed.stdout, check=True)
         (draft / ".cache").mkdir()
         (draft / ".cache" / "pip").symlink_to(CHECKOUT / ".cache" / "pip")     # packages that are here already
@@ -157,7 +158,7 @@ def tree_of(commit: str) -> Path:
         [folder / "bin" / "cluster", "--help"], env=os.environ | python, capture_output=True, text=True, check=False
     )
     if made.returncode:
-        raise NotThere(f"the environment of {commit} cannot be made: {made.stderr.strip()}")
+        raise BenchFailed(f"the environment of {commit} cannot be made: {made.stderr.strip()}")
     return folder
 
 

@@ -32,9 +32,12 @@ class Message:
 @dataclass
 class SyslogServer:
     """`hangs_up`: it ends each connection at once, with what was sent unread. `holds`: it does not end a connection
-    before this is set."""
+    before this is set. `says_so`: it ends TLS by close_notify. `reads`: so many bytes at most; then it ends as it does
+    at the end of what was sent."""
 
     port: int = 0
+    says_so: bool = True
+    reads: int = 1 << 40
     hangs_up: bool = False
     holds: threading.Event | None = None
     connections: int = 0
@@ -58,13 +61,16 @@ def syslog_server(context: ssl.SSLContext | None = None) -> Iterator[SyslogServe
                 self.request.close()
                 return
             with suppress(OSError):
-                found.messages += messages_in(self._read_all())
+                data = self._read_all()
                 if found.holds is not None:
                     found.holds.wait(60)
+                if context is not None and found.says_so:
+                    self.request.unwrap()
+                found.messages += messages_in(data) if len(data) < found.reads else []
 
         def _read_all(self) -> bytes:
             data = b""
-            while some := self.request.recv(65_536):
+            while len(data) < found.reads and (some := self.request.recv(min(65_536, found.reads - len(data)))):
                 data += some
             return data
 

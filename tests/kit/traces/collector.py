@@ -53,10 +53,11 @@ class ReceivedLog:
 
 @dataclass
 class Collector:
-    """Answers with `status`, or not before `hangs` is set."""
+    """Answers with `status` and `body`, or not before `hangs` is set."""
 
     url: str = ""
     status: int = 200
+    body: bytes = b""
     hangs: threading.Event | None = None
     paths: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)       # of each request, with names in lower case
@@ -96,8 +97,9 @@ def collector(context: ssl.SSLContext | None = None) -> Iterator[Collector]:
                 found.spans += decoded(body)
             with suppress(OSError):
                 self.send_response(found.status)
-                self.send_header("content-length", "0")
+                self.send_header("content-length", str(len(found.body)))
                 self.end_headers()
+                self.wfile.write(found.body)
 
         def log_message(self, *_: Any) -> None: ...
 

@@ -24,11 +24,12 @@ def test_both_kinds_are_read(tmp_path: Path) -> None:
     ca_file = str(Authority(tmp_path).file)
     found = read(
         tmp_path,
-        f"a: {{syslog: 'siem.example.org:6514', ca_file: '{ca_file}'}}, b: {{syslog: '[::1]:514', tls: false}}, "
+        f"a: {{syslog: 'siem.example.org:6514', ca_file: '{ca_file}', close_notify: false}}, "
+        "b: {syslog: '[::1]:514', tls: false}, "
         "c: {opentelemetry: 'https://collector.example.org:4318', headers_file: token}",
     )
     assert found.exports == (
-        SyslogExport("a", "siem.example.org", 6514, True, ca_file), SyslogExport("b", "::1", 514, False),
+        SyslogExport("a", "siem.example.org", 6514, True, ca_file, False), SyslogExport("b", "::1", 514, False),
         CollectorExport("c", "https://collector.example.org:4318/v1/logs", "", tmp_path / "token"),
     )  # fmt: skip
     assert read(tmp_path, "", "false") == RecordSettings()
@@ -38,6 +39,7 @@ def test_both_kinds_are_read(tmp_path: Path) -> None:
     ("a: {syslog: 'siem.example.org'}", "record.exports.a.syslog: 'siem.example.org' is not a host with a port, such"),
     ("a: {syslog: 'tcp://siem.example.org:6514'}", "record.exports.a.syslog: 'tcp://siem.example.org:6514' is not a"),
     ("a: {syslog: 'siem.example.org:99999'}", "record.exports.a.syslog"),
+    ("a: {syslog: 'siem..example.org:6514'}", "record.exports.a.syslog: 'siem..example.org:6514' is not a host with"),
     ("a: {syslog: 'siem.example.org:514', tls: false}", "record.exports.a.tls: is false, and siem.example.org is ano"),
     ("a: {syslog: '127.0.0.1:514', tls: false, ca_file: x}", "record.exports.a.ca_file: is set, and record.exports.a"),
     ("a: {syslog: '127.0.0.1:514', ca_file: x.pem}", "record.exports.a.ca_file: "),

@@ -38,6 +38,7 @@ from tests.kit.api.client_world import GUEST, HOST, World, make_world
 from tests.kit.api.recorded_world import SENT, add_exports, recorded_world
 from tests.kit.api.signed_requests import asked
 from tests.kit.notifications.subscribers import ANN, BEN, OPS, a_notification
+from tests.kit.services.records import add, an_entry
 
 OWNER = ClientKeys("the-app", "the-secret")
 
@@ -213,12 +214,15 @@ def test_a_key_for_metrics_reads_nothing_else(signed: World) -> None:
 
 
 def test_exports_of_the_record_say_what_waits_and_whether_it_is_taken(world: World) -> None:
-    add_exports(world, "siem", "new")
-    ExportStates(world.home).write("siem", ExportState({"own": (1, 4)}, 7, "connection refused"))
+    add_exports(world, "siem", "new", "broken")
+    ExportStates(world.home).write("siem", ExportState({"own": (1, 1)}, {}, "connection refused"))
+    (world.home / "record" / "exports" / "broken.json").write_text('{"position": {}, "last": 7, "error": ""}')
+    add(world.store, [an_entry(one) for one in "abc"])
     found = samples(world.client.get("/metrics").text)
     assert {key: value for key, value in found.items() if key[0].startswith("record_export")} == {
-        ("record_export_waiting", ("siem",)): 7.0, ("record_export_failing", ("siem",)): 1.0,
-        ("record_export_waiting", ("new",)): 0.0, ("record_export_failing", ("new",)): 0.0,
+        ("record_export_waiting", ("siem",)): 2.0, ("record_export_failing", ("siem",)): 1.0,
+        ("record_export_waiting", ("new",)): 3.0, ("record_export_failing", ("new",)): 0.0,
+        ("record_export_waiting", ("broken",)): 3.0, ("record_export_failing", ("broken",)): 1.0,
     }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import pytest
 from fate_flow.core.record.entry import OWN_LOG, Kind, new_entry
 from fate_flow.core.record.log import StoredEntry
 from fate_flow.core.record.shown import ShownEntry, shown_entry
-from fate_flow.server.exporting.exporter import NotTaken
+from fate_flow.server.exporting.receiver import NotTaken
 from fate_flow.server.exporting.syslog import SyslogReceiver, syslog_message
 from fate_flow.settings.recording.exports import SyslogExport
 from tests.kit.notifications.receivers import nobody_listens
@@ -104,6 +104,63 @@ def test_the_end_of_a_server_does_not_wait_for_a_receiver() -> None:
             ended.set()
 
         threading.Thread(target=send, daemon=True).start()
-        eventually(lambda: server.messages, "the message")
+        eventually(lambda: server.connections, "the connection")
         receiver.abort()
         assert ended.wait(20)
+        with pytest.raises(NotTaken, match="this server ends"):
+            receiver.send([an_entry()])
+
+
+def test_a_page_that_nobody_has_read_is_not_taken_because_the_server_ends() -> None:
+    """An end that both sides have made looks like one of the receiver."""
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        receiver, raised = to(nobody.getsockname()[1], 60.0, has_tls=False), list[bool]()
+
+        def send() -> None:
+            with pytest.raises(NotTaken):
+                receiver.send([an_entry()])
+            raised.append(True)
+
+        thread = threading.Thread(target=send, daemon=True)
+        thread.start()
+        eventually(lambda: receiver._under_way, "the connection")
+        receiver.abort()
+        thread.join(20)
+        assert raised == [True]
+
+
+@pytest.mark.parametrize(("says_so", "asked", "is_taken"), [
+    (True, True, True), (True, False, True), (False, True, False), (False, False, True),
+])  # fmt: skip
+def test_the_end_of_tls_has_to_be_said_unless_the_configuration_lets_it_be(
+    tmp_path: Path, says_so: bool, asked: bool, is_taken: bool
+) -> None:
+    authority = Authority(tmp_path)
+    with syslog_server(authority.server_context()) as server:
+        server.says_so = says_so
+        receiver = to(server.port, ca_file=str(authority.file), close_notify=asked)
+        for _ in range(3):
+            if is_taken:
+                receiver.send([an_entry()])
+            else:
+                with pytest.raises(NotTaken):
+                    receiver.send([an_entry()])
+        eventually(lambda: len(server.messages) == 3, "all messages")
+
+
+@pytest.mark.parametrize("has_tls", [False, True])
+def test_a_receiver_that_has_read_a_part_has_not_taken_it(tmp_path: Path, has_tls: bool) -> None:
+    authority = Authority(tmp_path)
+    with syslog_server(authority.server_context() if has_tls else None) as server:
+        server.reads, server.says_so = 1000, False
+        receiver = to(
+            server.port, has_tls=has_tls, ca_file=str(authority.file) if has_tls else "", close_notify=False
+        )
+        with pytest.raises(NotTaken):
+            receiver.send([an_entry(text="x" * 10_000)] * 100)
+
+
+@pytest.mark.parametrize("host", ["siem..example", "a" * 300, "\udc80"])
+def test_a_name_that_cannot_be_one_is_no_connection(host: str) -> None:
+    with pytest.raises(NotTaken):
+        SyslogReceiver(SyslogExport("siem", host, 514), "9999").send([an_entry()])
