@@ -80,7 +80,8 @@ class SyslogReceiver:
         if not self._export.has_tls:
             _wait_until(connection, until)
             connection.sendall(data)
-            connection.shutdown(socket.SHUT_WR)
+            with suppress(OSError):                      # it has ended the connection, which is seen below
+                connection.shutdown(socket.SHUT_WR)
             _await_end(connection, until)
             return
         _wait_until(connection, until)

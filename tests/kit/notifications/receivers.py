@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -145,7 +146,13 @@ def _running(server: Any) -> Iterator[Any]:
 
 
 def nobody_listens() -> int:
-    """Return a port of this machine that refuses connections."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    """Return a port of this machine that refuses connections. It stays bound: a free port may be that of somebody else
+    a moment later, or of the one who connects."""
+    return int(_held().getsockname()[1])
+
+
+@cache
+def _held() -> socket.socket:
+    found = socket.socket()
+    found.bind(("127.0.0.1", 0))
+    return found
