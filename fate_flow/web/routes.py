@@ -24,6 +24,7 @@ from fate_flow.web.job_actions import add_actions
 from fate_flow.web.log_pages import add_log_pages
 from fate_flow.web.model_pages import add_model_pages
 from fate_flow.web.pages import Pages
+from fate_flow.web.queue_pages import add_queue_pages
 from fate_flow.web.sessions import CHALLENGE_MS, SESSION_MS, NotSignedIn, Sessions, is_encrypted, session_cookie
 from fate_flow.web.task_pages import add_task_pages
 from fate_flow.web.views import add_views
@@ -58,6 +59,7 @@ def web_api(services: Services, secret: bytes, clock: Callable[[], int] = now_on
     _add_sign_in(routes, sessions, pages, cookie)
     board = Board(services, sessions, pages)
     add_views(routes, board)
+    add_queue_pages(routes, board)
     add_model_pages(routes, board, add_task_pages(routes, board))
     add_data_pages(routes, board)
     add_audit_pages(routes, board)

@@ -14,7 +14,6 @@ from fate_flow.api.monitoring.peer_states import peers_of
 from fate_flow.api.v1.jobs.explain import explained, recounted
 from fate_flow.api.v1.jobs.list_arguments import read_place, read_search, written_place
 from fate_flow.api.v1.rendering.job_engines import engines_here
-from fate_flow.api.v1.rendering.queue import queued
 from fate_flow.core.model.grammar import check_job_id
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import JobStatus
@@ -38,7 +37,6 @@ from fate_flow.web.partners import partners_of
 from fate_flow.web.task_addresses import number, page_number
 
 _FILTERS = ("status", "text", "party", "person", "component", "after", "before")
-_QUEUE_PAGE = 50
 _MOST_EVIDENCE = 3
 _MINUTE = 60_000
 
@@ -50,8 +48,6 @@ def add_views(routes: Blueprint, board: Board) -> None:
     routes.get("/jobs/count")(views.count)
     routes.get("/jobs/<job_id>")(views.job)
     routes.get("/jobs/<job_id>/history")(views.history)
-    routes.get("/queue")(views.queue)
-    routes.get("/approvals")(views.approvals)
 
 
 class _Views:
@@ -76,7 +72,7 @@ class _Views:
             "overview.html", reviews=found.reviews, poll=FRESH if totals else CALM, found=found, totals=totals,
             usage=self._usage(found.engines),
             chart_sizes=SIZES_OF_CHARTS, partners=partners, no_space=no_space(self._services.context),
-            most_evidence=_MOST_EVIDENCE,
+            most_evidence=_MOST_EVIDENCE, ended_lately=board_lists.ENDED_LATELY,
         )  # fmt: skip
 
     def _usage(self, engines: Sequence[EngineUse]) -> Sequence[Mapping[str, Any]]:
@@ -115,20 +111,6 @@ class _Views:
         found = self._queries.count_jobs(read_search(request.args), read_place(request.args))
         data = {"count": found.count, "looked_at": found.looked_at, "next": written_place(found.next)}
         return Response(json.dumps(data), mimetype="application/json", headers=HEADERS)
-
-    def queue(self) -> Response:
-        at = page_number(request.args)
-        page = self._views.queue(_QUEUE_PAGE, (at - 1) * _QUEUE_PAGE)
-        found = queued(page)
-        pages = max(1, -(-found["count"] // _QUEUE_PAGE))
-        return self._show(
-            "queue.html", reviews=len(page.unapproved), poll=FRESH, found=found, number=at, pages=pages,
-        )
-
-    def approvals(self) -> Response:
-        page = self._views.queue(1, 0)
-        found = queued(page)
-        return self._show("approvals.html", reviews=len(page.unapproved), poll=FRESH, jobs=found["unapproved"])
 
     # ------------------------------------------------------------------ one job
 

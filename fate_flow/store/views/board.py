@@ -33,8 +33,9 @@ MOST_SEARCHED = 20_000
 """Jobs that one request looks at for a text."""
 MOST_COUNTED = 10_000
 """Up to which number a page of a list counts what fits; in an index."""
+ENDED_LATELY = 2_000
+"""Jobs that ended last, among which the overview looks for those that failed."""
 _SHORT = 8                   # rows of each list of the overview
-_ENDED_LATELY = 2_000        # jobs among which the overview looks for those that failed
 
 JOB_FIELDS = (
     "job_id", "role", "party_id", "name", "status", "reason", "message", "caused_by", "create_time", "start_time",
@@ -59,7 +60,9 @@ class Overview:
     seats: dict[tuple[str, str], int]        # unfinished jobs by role and status
     running: list[Row]
     waiting: list[Row]
+    queued: int                  # all jobs that wait in the queue here
     failed: list[Row]
+    failed_count: int            # all that failed among the newest `ENDED_LATELY` ones that ended
     engines: tuple[EngineUse, ...]
     troubles: dict[str, PeerTrouble]
     keys: dict[str, SavedKeys]   # by party id
@@ -70,11 +73,12 @@ class Overview:
 
 def overview(tx: SqlTransaction) -> Overview:
     holds = tx.intake_hold()
-    seats, reviews = _unfinished()
+    seats, reviews, queued = _unfinished()
+    failed, failed_count = _failed_lately()
     steady, troubles = _troubles()
     return Overview(
-        steady, seats, _some(_RUNNING), _waiting(), _some(_failed(_ENDED_LATELY)), engines_in_use(),
-        troubles, _saved_keys(), holds, tx.evidence(), reviews,
+        steady, seats, _some(_RUNNING), _waiting(), queued, failed, failed_count, engines_in_use(), troubles,
+        _saved_keys(), holds, tx.evidence(), reviews,
     )  # fmt: skip
 
 
@@ -96,15 +100,16 @@ def _saved_keys() -> dict[str, SavedKeys]:
                         if saved.state is not KeyState.REMOVED or key not in alone}}  # fmt: skip
 
 
-def _unfinished() -> tuple[dict[tuple[str, str], int], int]:
-    """Return the number of unfinished jobs by role of this party and status, and how many of them wait for an approval
-    of this party."""
+def _unfinished() -> tuple[dict[tuple[str, str], int], int, int]:
+    """Return the number of unfinished jobs by role of this party and status, how many of them wait for an approval
+    of this party, and how many are in its queue."""
     seats: Counter[tuple[str, str]] = Counter()
-    reviews = 0
-    for role, status, approval, count in _UNFINISHED.rows(JobRow._meta.database):
+    reviews = queued = 0
+    for role, status, approval, is_initiator, count in _UNFINISHED.rows(JobRow._meta.database):
         seats[role, status] += count
         reviews += count if approval == Approval.PENDING.value else 0
-    return dict(seats), reviews
+        queued += count if is_initiator and status == JobStatus.WAITING.value else 0
+    return dict(seats), reviews, queued
 
 
 def count_reviews() -> int:
@@ -150,17 +155,24 @@ def _all_failed(most: int) -> Any:
     chosen = ended.order_by(JobRow.f_end_time.desc(), *(one.desc() for one in _KEY[1:])).limit(most)
     newest = chosen.alias("ended")
     ends = newest.c.f_status.in_([JobStatus.FAILED.value, JobStatus.TIMEOUT.value])
+    every = fn.COUNT(newest.c.f_job_id).over()           # also of those behind the limit
     failed = (
-        newest.select_from(newest.c.f_job_id, newest.c.f_role, newest.c.f_party_id)
+        newest.select_from(newest.c.f_job_id, newest.c.f_role, newest.c.f_party_id, every.alias("every"))
         .where(ends & (newest.c.f_tag != SUBMIT_FAILED)).order_by(newest.c.f_end_time.desc()).limit(_SHORT)
         .alias("failed")
     )  # fmt: skip
     row = JobRow.alias("found")
     same = (row.f_job_id == failed.c.f_job_id) & (row.f_role == failed.c.f_role)
-    query = row.select(*(getattr(row, f"f_{name}") for name in JOB_FIELDS)).join(
+    query = row.select(*(getattr(row, f"f_{name}") for name in JOB_FIELDS), failed.c.every).join(
         failed, on=same & (row.f_party_id == failed.c.f_party_id)
     )
     return query.order_by(row.f_end_time.desc())
+
+
+def _failed_lately() -> tuple[list[Row], int]:
+    """Return what failed last, and how many failed of the jobs that ended last."""
+    found = _failed(ENDED_LATELY).rows(JobRow._meta.database)
+    return rows_from([row[:-1] for row in found], JobRow, JOB_FIELDS), int(found[0][-1]) if found else 0
 
 
 def _some(query: Prepared) -> list[Row]:
@@ -182,7 +194,7 @@ def _by_kind() -> Any:
     return JobRow.select(*_KINDS, fn.COUNT(JobRow.f_job_id)).where(unfinished).group_by(*_KINDS)
 
 
-_KINDS = (JobRow.f_role, JobRow.f_status, JobRow.f_approval)
+_KINDS = (JobRow.f_role, JobRow.f_status, JobRow.f_approval, JobRow.f_is_initiator)
 # The overview is open all day, in many browsers: its text is made once.
 _RUNNING = Prepared(lambda: _first(JobRow.f_status == JobStatus.RUNNING.value, JobRow.f_create_time.desc()), 0)
 _WAITING = Prepared(lambda: _first(waiting_here(), *IN_QUEUE), 0)

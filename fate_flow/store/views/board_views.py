@@ -31,7 +31,7 @@ from fate_flow.store.views.job_search import (
 )
 from fate_flow.store.views.metrics import joined
 from fate_flow.store.views.read_only import ReadOnly, read_again
-from fate_flow.store.views.snapshots import JobSnapshot, snapshot_of
+from fate_flow.store.views.snapshots import JobSnapshot, QueuePage, QueuePlace, reviews_page, snapshot_of, waiting_page
 from fate_flow.store.views.times.job_times import JobTimes, job_times
 from fate_flow.store.views.times.usage import Reservation, reservations_since
 from fate_flow.store.views.wait_reasons import WAIT_FIELDS, with_wait_reasons
@@ -83,6 +83,18 @@ class BoardViews(ReadOnly):
     def overview(self) -> Overview:
         with self._reading() as tx:
             return overview(tx)
+
+    @read_again
+    def queue(self, behind: QueuePlace | None) -> tuple[QueuePage, QueuePlace | None]:
+        """Return the jobs of the queue behind this place, and from where it goes on."""
+        with self._reading() as tx:
+            return waiting_page(tx, behind)
+
+    @read_again
+    def jobs_to_review(self, behind: Place | None) -> tuple[QueuePage, Place | None]:
+        """Return the jobs that this party has to approve behind this place, oldest first, and from where they go on."""
+        with self._reading() as tx:
+            return reviews_page(tx, behind)
 
     @read_again
     def reservations(self, since: int) -> tuple[tuple[Reservation, ...], int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from peewee import fn
 
@@ -13,16 +14,17 @@ from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.status import JobStatus, TaskStatus
 from fate_flow.store.contract.changes import newest_tasks
 from fate_flow.store.database.models import JobRow, SeatRow
-from fate_flow.store.database.queries import IN_QUEUE, waiting_here
+from fate_flow.store.database.queries import BY_AGE, IN_QUEUE, is_unfinished, waiting_here
 from fate_flow.store.database.result_rows import MetricRow
 from fate_flow.store.database.rows import JOB_COLUMNS, SEAT_COLUMNS, job_of, seat_of
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.sql.tasks import tasks_in_all_versions
 from fate_flow.store.values import Document
-from fate_flow.store.views.board import count_reviews
+from fate_flow.store.views.board import PAGE, count_reviews
 from fate_flow.store.views.document_digests import digests_of
 from fate_flow.store.views.filters import MOST_VALUES
 from fate_flow.store.views.job_names import names_of
+from fate_flow.store.views.job_search import Place
 from fate_flow.store.views.lists import MOST_ROWS
 
 
@@ -112,6 +114,58 @@ def queue_page(tx: SqlTransaction, limit: int, offset: int) -> QueuePage:
     count, steady = tx.count_waiting(), tx.steady()
     reviews = len(unapproved) if len(unapproved) < MOST_ROWS else count_reviews()
     return QueuePage(offset + 1, jobs, seats, count, steady, hold, unapproved, names, digests, reviews)
+
+
+@dataclass(frozen=True)
+class QueuePlace:
+    """The place of a job in the queue: what `Job.order` says."""
+
+    queue_key: int
+    create_time: int
+    job_id: str
+
+
+def waiting_page(tx: SqlTransaction, behind: QueuePlace | None) -> tuple[QueuePage, QueuePlace | None]:
+    """Return the jobs of the queue behind this place, without those to be approved, and from where it goes on."""
+    where = waiting_here() if behind is None else waiting_here() & _queued_behind(behind)
+    query = JobRow.select(*JOB_COLUMNS).where(where)
+    jobs = tuple(map(job_of, query.order_by(*IN_QUEUE).limit(PAGE + 1).tuples()))
+    some = jobs[:PAGE]
+    first = tx.place_in_queue(some[0]) if some and behind is not None else 1
+    names, count, steady = names_of(job.job_id for job in some), tx.count_waiting(), tx.steady()
+    page = QueuePage(first, some, _seats_of(some), count, steady, tx.intake_hold(), (), names, {}, count_reviews())
+    return page, QueuePlace(*some[-1].order) if len(jobs) > PAGE else None
+
+
+def reviews_page(tx: SqlTransaction, behind: Place | None) -> tuple[QueuePage, Place | None]:
+    """Return the jobs that this party has to approve behind this place, oldest first, without the queue, and from
+    where they go on."""
+    pending = (JobRow.f_approval == Approval.PENDING.value) & is_unfinished()
+    where = pending if behind is None else pending & _younger(behind)
+    query = JobRow.select(*JOB_COLUMNS).where(where)
+    jobs = tuple(map(job_of, query.order_by(*BY_AGE).limit(PAGE + 1).tuples()))
+    some = jobs[:PAGE]
+    names, digests = names_of(job.job_id for job in some), digests_of(tx, (job.job_id for job in some))
+    page = QueuePage(1, (), {}, 0, 0, None, some, names, digests, count_reviews())
+    return page, _place_of(some[-1]) if len(jobs) > PAGE else None
+
+
+def _place_of(job: Job) -> Place:
+    return Place(job.create_time, job.job_id, job.party.role, job.party.party_id)
+
+
+def _queued_behind(place: QueuePlace) -> Any:
+    key, created, job_id = IN_QUEUE
+    later = (created > place.create_time) | ((created == place.create_time) & (job_id > place.job_id))
+    # The first condition is what an index can use; here and below.
+    return (key >= place.queue_key) & ((key > place.queue_key) | later)
+
+
+def _younger(place: Place) -> Any:
+    created, job_id, role, party_id = BY_AGE
+    inside = (role > place.role) | ((role == place.role) & (party_id > place.party_id))
+    later = (job_id > place.job_id) | ((job_id == place.job_id) & inside)
+    return (created >= place.create_time) & ((created > place.create_time) | later)
 
 
 def _newest_workers(workers: Iterable[Worker], wanted: Collection[TaskKey]) -> tuple[Worker, ...]:

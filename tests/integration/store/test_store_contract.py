@@ -31,8 +31,10 @@ from fate_flow.store.database.opening import create_if_missing, is_disk_full, op
 from fate_flow.store.sql.store import SqlStore
 from fate_flow.store.views import board, count_cache
 from fate_flow.store.views.board import PAGE
-from fate_flow.store.views.job_search import JobSearch
+from fate_flow.store.views.job_search import JobSearch, Place
 from fate_flow.store.views.lists import JobQuery, Page
+from fate_flow.store.views.snapshots import QueuePlace
+from fate_flow.store.views.times import job_times
 from fate_flow.store.views.views import Views
 from tests.bench.paging import fill
 from tests.kit.servers.mariadb import MYSQL, mariadb_url
@@ -440,6 +442,16 @@ class TestPagesOnMariaDb:
             assert (len(pieces), sum(one.looked_at for one in pieces)) == (3, known)
             assert sum(one.count for one in pieces) == fit
         assert full_views.board.tables("upload", "", None).is_counted
+
+    def test_parts_of_the_board_say_of_how_many(self, mysql: Any, full_views: Views) -> None:
+        newest = (JobRow.f_end_time, JobRow.f_job_id, JobRow.f_role, JobRow.f_party_id)
+        ended = JobRow.select(JobRow.f_status).order_by(*(one.desc() for one in newest)).limit(board.ENDED_LATELY)
+        overview, failed = full_views.board.overview(), [one for (one,) in ended.tuples() if one == "failed"]
+        assert (len(overview.failed), overview.failed_count) == (8, len(failed))
+        folded, count = job_times.folded_shares("j1")
+        assert (count, [one.count for one in folded]) == (1, [1])
+        assert full_views.board.queue(QueuePlace(0, AT, "j1"))[1] is None
+        assert full_views.board.jobs_to_review(Place(AT, "j1", "guest", "9999"))[1] is None
 
     def test_a_page_of_tables_is_read_in_its_order(self, mysql: Any, full_views: Views) -> None:
         row, made = StorageTableRow, 1_010

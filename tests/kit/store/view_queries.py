@@ -16,6 +16,7 @@ from fate_flow.store.values import Document
 from fate_flow.store.views.board_record import RecordSearch
 from fate_flow.store.views.job_search import JobSearch, Place
 from fate_flow.store.views.lists import JobQuery, Page
+from fate_flow.store.views.snapshots import QueuePlace
 from fate_flow.store.views.views import Views
 
 Ask = Callable[[Views], Any]
@@ -68,6 +69,11 @@ def _board(job_id: str, key: TaskKey, partner: str, created: int) -> Mapping[str
         "board, approved before": lambda views: views.board.approved_before(
             job_id, partner, Document({"components": {}}, {}, {})
         ),
+        "board, queue behind a place": lambda views: views.board.queue(QueuePlace(0, created, job_id)),
+        "board, jobs to review": lambda views: views.board.jobs_to_review(
+            Place(created, job_id, key.party.role, key.party.party_id)
+        ),
+        "board, history": lambda views: views.board.times(job_id),
         "board, reviews": lambda views: views.board.reviews(),
     }
 

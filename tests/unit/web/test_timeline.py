@@ -22,7 +22,7 @@ def times(
     *phases: HistoryEntry, shares: tuple[ShareTimes, ...] = (), begun: tuple[HistoryEntry, ...] = (),
     folded: tuple[FoldedShares, ...] = (),
 ) -> JobTimes:  # fmt: skip
-    return JobTimes((), phases, len(phases), shares, len(shares), begun, folded, (), 0, 0)
+    return JobTimes((), phases, len(phases), shares, len(shares), begun, folded, len(folded), (), 0, 0)
 
 
 def phases(track: Track) -> list[tuple[str, int, int, bool]]:

@@ -58,7 +58,8 @@ class JobTimes:
     shares: tuple[ShareTimes, ...]
     share_count: int
     begun: tuple[HistoryEntry, ...]      # when the tasks of these shares were ordered to begin
-    folded: tuple[FoldedShares, ...]
+    folded: tuple[FoldedShares, ...]     # the first `MOST_SHARES`
+    folded_count: int                    # of all components at parties; 0 if nothing is folded
     moves: tuple[HistoryEntry, ...]      # a page of all changes
     move_count: int
     next: int                            # the number after which the changes go on; 0: that was all
@@ -80,13 +81,14 @@ def job_times(tx: SqlTransaction, job_id: str, page: int, after: int) -> JobTime
     newest = list(phases.order_by(HistoryRow.f_id.desc()).limit(MOST_PHASES).tuples())
     share_count = int(TaskRow.select().where(TaskRow.f_job_id == job_id).count())
     is_folded = not page and share_count > MOST_SHARES
+    folded, folded_count = folded_shares(job_id) if is_folded else ((), 0)
     shares = () if is_folded else _shares(job_id, max(1, page))
     moves = HistoryRow.select(*ENTRY_COLUMNS).where(of_job & (HistoryRow.f_id > after))
     rows = list(moves.order_by(HistoryRow.f_id).limit(MOVES_PAGE + 1).tuples())
     some = tuple(map(entry_of, rows[:MOVES_PAGE]))
     return JobTimes(
         tuple(sorted(jobs, key=lambda job: not job.is_initiator)), tuple(map(entry_of, reversed(newest))),
-        int(counts[1] or 0), shares, share_count, _begun(job_id, shares), _folded(job_id) if is_folded else (),
+        int(counts[1] or 0), shares, share_count, _begun(job_id, shares), folded, folded_count,
         some, int(counts[0]), some[-1].number if len(rows) > MOVES_PAGE else 0,
     )  # fmt: skip
 
@@ -114,17 +116,21 @@ def _begun(job_id: str, shares: tuple[ShareTimes, ...]) -> tuple[HistoryEntry, .
     return tuple(map(entry_of, query.limit(MOST_PHASES).tuples())) if names else ()
 
 
-def _folded(job_id: str) -> tuple[FoldedShares, ...]:
+def folded_shares(job_id: str) -> tuple[tuple[FoldedShares, ...], int]:
+    """Return the first components at parties, and how many there are."""
     row = TaskRow
     failed = row.f_party_status.in_(("failed", "timeout", "canceled"))
     query = row.select(
         row.f_component_module, row.f_role, row.f_party_id, fn.COUNT(row.f_task_id), fn.COUNT(row.f_start_time),
         fn.SUM(row.f_end_time.is_null()), fn.SUM(failed), fn.MIN(row.f_start_time), fn.MAX(row.f_end_time),
+        fn.COUNT(row.f_party_id).over(),         # of groups, also of those behind the limit
     ).where(row.f_job_id == job_id).group_by(row.f_component_module, row.f_role, row.f_party_id).order_by(
         fn.MIN(row.f_start_time), row.f_component_module, row.f_role, row.f_party_id
     )  # fmt: skip
-    return tuple(
+    found = list(query.limit(MOST_SHARES).tuples())
+    folded = tuple(
         FoldedShares(module or "", Party(role, party_id), count, begun, int(open_ or 0), int(bad or 0), first or 0,
                      last or 0)
-        for module, role, party_id, count, begun, open_, bad, first, last in query.limit(MOST_SHARES).tuples()
+        for module, role, party_id, count, begun, open_, bad, first, last, _every in found
     )  # fmt: skip
+    return folded, int(found[0][-1]) if found else 0
