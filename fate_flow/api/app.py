@@ -71,6 +71,10 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 
+AT_END = "fate_flow.at_end"
+"""The extension of the application that its process calls when it ends."""
+
+
 def create_public_app(
     services: Services, spool: Spool | None = None, message_key: MessageKey | None = None, pages: Sequence[Api] = (),
 ) -> Flask:  # fmt: skip
@@ -120,6 +124,7 @@ def _record_refusals(app: Flask, refusals: RefusalRecord) -> None:
         return answer
 
     app.after_request(note)
+    app.extensions[AT_END] = refusals.finish
 
 
 def _for_workers(services: Services, spool: Spool) -> Iterator[Blueprint]:

@@ -13,7 +13,7 @@ from flask import Flask
 from gunicorn.app.base import BaseApplication
 from gunicorn.glogging import Logger
 
-from fate_flow.api.app import create_public_app
+from fate_flow.api.app import AT_END, create_public_app
 from fate_flow.api.http.gunicorn_worker import CallerLimits, worker_class
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import error_body
@@ -164,6 +164,12 @@ def _keep_sockets(arbiter: Any) -> None:
     arbiter.systemd = True
 
 
+def _finish(app: Flask | None) -> None:
+    """Let the application of a worker that ends write what it has counted. gunicorn has none for one that it killed."""
+    if app is not None:
+        app.extensions.get(AT_END, lambda: None)()
+
+
 class HttpServer(BaseApplication):  # type: ignore[misc]  # gunicorn is not typed
     """gunicorn on bound sockets, with an application that each of its workers builds. `run` serves until SIGTERM.
 
@@ -190,6 +196,7 @@ class HttpServer(BaseApplication):  # type: ignore[misc]  # gunicorn is not type
             "limit_request_line": 8190,      # the query of an upload is its whole configuration
             "loglevel": "warning",
             "when_ready": _keep_sockets,
+            "worker_exit": lambda _arbiter, worker: _finish(getattr(worker, "wsgi", None)),
             "post_fork": lambda arbiter, _worker: proc.die_with_parent(arbiter.pid),
         }
         self._make_app = make_app

@@ -9,6 +9,7 @@ import pytest
 
 from fate_flow.api import app as public
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
+from fate_flow.core.record.entry import read_entry
 from tests.kit.api.client_world import World, make_world
 
 NOTED: list[tuple[str, str, int]] = []
@@ -22,6 +23,9 @@ class Noted:
 
     def note(self, *refusal: object) -> None:
         NOTED.append(refusal)  # type: ignore[arg-type]
+
+    def finish(self) -> None:
+        raise AssertionError("no process ends here")
 
 
 @pytest.fixture
@@ -52,3 +56,13 @@ def test_nothing_is_counted_of_requests_that_are_answered_or_are_wrong(world: Wo
     world.post("job/list/job", {})
     world.post("job/query", {"job_id": "no"})
     assert NOTED == []
+
+
+def test_the_last_ones_are_written_when_the_process_ends(tmp_path: Path) -> None:
+    world = make_world(tmp_path, keeps_record=True)
+    beat(world)
+    world.app.extensions[public.AT_END]()
+    with world.store.reading() as tx:
+        [one] = tx.unsealed_entries(10)
+    assert (one.kind, read_entry(one.content)["retcode"]) == ("refused", 108)
+    world.store.close()
