@@ -15,10 +15,11 @@ from fate_flow.store.views.board import MOST_SEARCHED
 from fate_flow.store.views.board_tables import MOST_USES
 from fate_flow.web.board import Board
 from fate_flow.web.pages import CALM
+from fate_flow.web.table_schema import columns_of
 from fate_flow.web.task_addresses import number, page_number, task_path
 
 ORIGINS = {"upload": "uploaded", "output": "made by tasks", "writer": "written by Writer", "table_bind": "bound"}
-ROWS_PAGE, COLUMNS_PAGE = 50, 20
+ROWS_PAGE, COLUMNS_PAGE, SCHEMA_PAGE = 50, 20, 200
 
 
 def add_data_pages(routes: Blueprint, board: Board) -> None:
@@ -59,8 +60,12 @@ class _DataPages:
                 rows = rows_of(found.table, after, ROWS_PAGE)
             except NotFound as error:
                 problem = error.message
+        page = page_number(request.args, "schema")
+        columns = columns_of(found.table.schema) if self._board.may("read_rows") else ()
         return self._board.show(
-            "table.html", reviews=found.reviews, poll=0, found=found, table=found.table, rows=rows, problem=problem,
+            "table.html", reviews=found.reviews, poll=0, found=found, of_schema=columns, schema_page=page,
+            some_of_schema=columns[(page - 1) * SCHEMA_PAGE : page * SCHEMA_PAGE],
+            schema_size=SCHEMA_PAGE, table=found.table, rows=rows, problem=problem,
             after=after, first=first, columns_page=COLUMNS_PAGE, rule=self._board.services.context.permission,
             origins=ORIGINS, task_path=task_path, read=READ, most_uses=MOST_USES, most_searched=MOST_SEARCHED,
             address=f"/board/data/table?{urlencode({'namespace': namespace, 'name': name})}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from flask import Blueprint, Response, request
@@ -9,7 +10,6 @@ from flask import Blueprint, Response, request
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.grammar import check_output_name, shown
 from fate_flow.store.values import StoredModel
-from fate_flow.store.views.board_task import ShareDetails
 from fate_flow.web.board import Board
 from fate_flow.web.charts.drawing import SIZES, SIZES_OF_BARS, laid_out
 from fate_flow.web.charts.models import model_blocks
@@ -30,21 +30,23 @@ def add_model_pages(routes: Blueprint, board: Board, tasks: TaskPages) -> None:
         board.check_may("read_models", "models that tasks made")
         _, share = tasks.own_share(job_id, name)
         output = check_output_name(request.args.get("output", ""), "output")
-        found = _model(board.queries.share(share.key), output, name)
+        models, sources, reviews = board.queries.models(share.key)
+        found = _model(models, output, name)
         digest = int(found.sha256[:15], 16) + 1          # by which the charts are known to be those of this content
         every = kept.of((share.key, output), digest, lambda: model_blocks(_content(board, found)))
         page = page_number(request.args)
         first = (page - 1) * BLOCKS_PAGE
         return board.show(
-            "model.html", reviews=board.queries.reviews(), job_id=job_id, name=name, share=share, model=found,
+            "model.html", reviews=reviews, job_id=job_id, name=name, share=share, model=found,
             output=output, address=Address(job_id, name), count=len(every), page=page, first=first,
             blocks=[laid_out(one) for one in every[first : first + BLOCKS_PAGE]],
             pages=max(1, -(-len(every) // BLOCKS_PAGE)), sizes=SIZES, sizes_of_bars=SIZES_OF_BARS,
+            sources=sources,
         )  # fmt: skip
 
 
-def _model(details: ShareDetails, output: str, name: str) -> StoredModel:
-    found = next((one for one in details.models if one.reference.output == output), None)
+def _model(models: Sequence[StoredModel], output: str, name: str) -> StoredModel:
+    found = next((one for one in models if one.reference.output == output), None)
     if found is None:
         raise NotFound(f"output: {name} has stored no model {shown(output)} in this attempt")
     return found

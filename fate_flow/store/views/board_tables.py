@@ -4,12 +4,15 @@ went, as far as that is stored."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.access.permission import ALL, Kind
+from fate_flow.core.model.job import TaskKey
+from fate_flow.core.model.spec import Party
 from fate_flow.store.database.access_models import PermissionRow
+from fate_flow.store.database.model_rows import StoredModelRow
 from fate_flow.store.database.models import JobRow, StorageTableRow
 from fate_flow.store.database.result_rows import OutputRow
 from fate_flow.store.sql.store import SqlTransaction
@@ -19,6 +22,11 @@ from fate_flow.store.views.board import MOST_SEARCHED, PAGE, count_reviews, numb
 from fate_flow.store.views.columns import read_by
 
 MOST_USES = 100
+MOST_MODELS = 100
+
+
+Inputs = Mapping[str, frozenset[tuple[str, str]]]
+"""By task of a job: the other tasks and their outputs that are its inputs."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +67,35 @@ class Use:
 
 
 @dataclass(frozen=True)
+class MadeModel:
+    """A model in the store of this party that was made, by way of any tasks of one job, from a table."""
+
+    job_id: str
+    task: str
+    version: int
+    party: Party
+    output: str
+    model_id: str
+    model_version: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class ModelSources:
+    """The tables of this party from which a task has made a model."""
+
+    read: tuple[OutputTable, ...]        # that the task has read
+    begin: tuple[OutputTable, ...]       # with which its job begins: that parameters named, of it or of tasks before it
+
+
+@dataclass(frozen=True)
 class TableDetails:
     table: TableMeta
     granted: tuple[str, ...]     # ids of the parties that may use it
     granted_all: tuple[str, ...] # of those that may use every table
     uses: tuple[Use, ...]        # the newest `MOST_USES` in the newest `MOST_SEARCHED` jobs
+    models: tuple[MadeModel, ...]        # by the jobs of these uses, newest first; the first `MOST_MODELS`
+    model_count: int
     sources: tuple[OutputTable, ...]     # that the task which has made it has read
     maker: OutputTable | None
     reviews: int
@@ -106,9 +138,11 @@ def table_details(tx: SqlTransaction, namespace: str, name: str) -> TableDetails
         .order_by(row.f_party_id).tuples()
     )  # fmt: skip
     maker, sources = _made_from(tx, table) if table.job_id else (None, ())
+    uses = _uses(namespace, name)
+    models = _models_of(uses)
     return TableDetails(
         table, tuple(party for party, of in grants if of != ALL), tuple(party for party, of in grants if of == ALL),
-        _uses(namespace, name), sources, maker, count_reviews(),
+        uses, models[:MOST_MODELS], len(models), sources, maker, count_reviews(),
     )  # fmt: skip
 
 
@@ -126,9 +160,54 @@ def _uses(namespace: str, name: str) -> tuple[Use, ...]:
     return tuple(Use(*one) for one in newest.limit(MOST_USES).tuples())
 
 
+def _models_of(uses: tuple[Use, ...]) -> tuple[MadeModel, ...]:
+    """Return the models of tasks that have read a table, and of those behind them."""
+    row = StoredModelRow
+    query = row.select(
+        row.f_job_id, row.f_component_name, row.f_task_version, row.f_role, row.f_party_id, row.f_output,
+        row.f_model_id, row.f_model_version, row.f_kind,
+    ).where(row.f_job_id.in_({one.job_id for one in uses} or [""])).order_by(
+        row.f_job_id.desc(), row.f_component_name, row.f_output, row.f_task_version.desc()
+    )  # fmt: skip
+    models = [
+        MadeModel(job_id, task, version, Party(role, party_id), *rest)
+        for job_id, task, version, role, party_id, *rest in query.tuples()
+    ]
+    jobs = {one.job_id for one in models}
+    graphs = JobRow.select(JobRow.f_job_id, JobRow.f_dsl).where(JobRow.f_job_id.in_(jobs or [""])).tuples()
+    inputs_by_job = {job_id: inputs_in(json.loads(dsl)) for job_id, dsl in graphs}
+    made: set[tuple[str, str, Party]] = set()
+    for one in uses:
+        if (inputs := inputs_by_job.get(one.job_id)) is not None:
+            first = {one.task} if one.data_name == READ else _readers(inputs, one.task, one.data_name)
+            made |= {(one.job_id, task, Party(one.role, one.party_id)) for task in _behind(inputs, first)}
+    return tuple(one for one in models if (one.job_id, one.task, one.party) in made)
+
+
+def _readers(inputs: Inputs, maker: str, output: str) -> set[str]:
+    return {task for task, found in inputs.items() if (maker, output) in found}
+
+
+def _behind(inputs: Inputs, first: set[str]) -> set[str]:
+    """Return these tasks and all that need them, by way of others, too."""
+    followers: dict[str, set[str]] = {}
+    for task, found in inputs.items():
+        for maker, _ in found:
+            followers.setdefault(maker, set()).add(task)
+    return _reached(followers, first)
+
+
+def _reached(following: Mapping[str, Iterable[str]], first: set[str]) -> set[str]:
+    found, ahead = set(first), list(first)
+    for task in ahead:
+        new = set(following.get(task, ())) - found
+        found |= new
+        ahead += new
+    return found
+
+
 def _made_from(tx: SqlTransaction, table: TableMeta) -> tuple[OutputTable | None, tuple[OutputTable, ...]]:
-    """Return the output that a table is, and the tables that its task has read: those that its parameters named, and
-    those that other tasks of its job had made for it."""
+    """Return the output that a table is, and the tables that its task has read."""
     results = tx.results_of(table.job_id)
     maker = next((
         one for one in results
@@ -136,20 +215,59 @@ def _made_from(tx: SqlTransaction, table: TableMeta) -> tuple[OutputTable | None
     ), None)  # fmt: skip
     if maker is None:
         return None, ()
-    document = tx.document(table.job_id)
-    inputs = _inputs(document.dsl if document is not None else {}, maker.task.name)
-    found = [one for one in results if one.data_name == READ and one.task == maker.task]
-    found += [
+    return maker, _read_by(results, maker.task, _inputs_of_job(tx, table.job_id))
+
+
+def model_sources(tx: SqlTransaction, key: TaskKey) -> ModelSources:
+    """Return the tables from which an attempt of a task at this party has made its models."""
+    results, inputs = tx.results_of(key.job_id), _inputs_of_job(tx, key.job_id)
+    makers = {task: {maker for maker, _ in found} for task, found in inputs.items()}
+    before = _reached(makers, {key.name})
+    begin = [
         one for one in results
-        if one.task.party == maker.task.party and (one.task.name, one.data_name) in inputs
+        if one.data_name == READ and one.task.party == key.party
+        and (one.task == key or (one.task.name in before and one.task.name != key.name))
     ]  # fmt: skip
-    return maker, tuple({(one.namespace, one.name): one for one in found}.values())
+    return ModelSources(_read_by(results, key, inputs), _each_once(begin))
 
 
-def _inputs(dsl: Mapping[str, Any], task: str) -> set[tuple[str, str]]:
-    """Return task and output of each data input."""
-    given = ((dsl.get("components") or {}).get(task) or {}).get("input") or {}
-    data = given.get("data") if isinstance(given, Mapping) else None
-    named = [one for listed in data.values() for one in (listed if isinstance(listed, list) else [listed])] if (
-        isinstance(data, Mapping)) else []  # fmt: skip
-    return {(maker, output) for maker, _, output in (str(one).partition(".") for one in named)}
+def _inputs_of_job(tx: SqlTransaction, job_id: str) -> Inputs:
+    document = tx.document(job_id)
+    return inputs_in(document.dsl if document is not None else {})
+
+
+def _read_by(results: Iterable[OutputTable], key: TaskKey, inputs: Inputs) -> tuple[OutputTable, ...]:
+    """Return the tables that a task has read: those that its parameters named, and those that other tasks of its job
+    had made for it."""
+    every = tuple(results)
+    found = [one for one in every if one.data_name == READ and one.task == key]
+    given = inputs.get(key.name, frozenset())
+    found += [one for one in every if one.task.party == key.party and (one.task.name, one.data_name) in given]
+    return _each_once(found)
+
+
+def _each_once(found: Iterable[OutputTable]) -> tuple[OutputTable, ...]:
+    return tuple({(one.namespace, one.name): one for one in found}.values())
+
+
+def inputs_in(dsl: Mapping[str, Any]) -> Inputs:
+    """Return task and output of each input, data or model, of each task of a document in the form of FATE v1."""
+    components = dsl.get("components")
+    return {
+        task: frozenset(_named(one.get("input"))) if isinstance(one, Mapping) else frozenset()
+        for task, one in (components.items() if isinstance(components, Mapping) else ())
+    }
+
+
+def _named(given: object, inside: int = 2) -> Iterator[tuple[str, str]]:
+    """Yield what is named as `task.output`: by kind, or by kind and key. A stored model is an object below that."""
+    if isinstance(given, str):
+        maker, dot, output = given.partition(".")
+        if dot:
+            yield maker, output
+    elif isinstance(given, list):
+        for one in given:
+            yield from _named(one, 0)
+    elif isinstance(given, Mapping) and inside:
+        for one in given.values():
+            yield from _named(one, inside - 1)

@@ -84,15 +84,19 @@ def share_details(tx: SqlTransaction, key: TaskKey, page: int) -> ShareDetails:
     workers = in_order.limit(WORKERS_PAGE).offset((page - 1) * WORKERS_PAGE)
     summary = SummaryRow.select(SummaryRow.f_summary).where(_of(SummaryRow, key)).tuples().first()
     files = (json.loads(summary[0]) or {}).get("files") if summary else None
-    models = tuple(
-        one for one in tx.models_of_job(key.job_id)
-        if (one.party, one.reference.task, one.task_version) == (key.party, key.name, key.version)
-    )
     metrics = int(MetricRow.select().where(_of(MetricRow, key)).count())
     return ShareDetails(
         tuple(worker_of(row) for row in workers.tuples()), int(counts[0]), int(counts[1] or 0), _tables(key),
-        files if isinstance(files, dict) else {}, models, metrics,
+        files if isinstance(files, dict) else {}, models_of_share(tx, key), metrics,
     )  # fmt: skip
+
+
+def models_of_share(tx: SqlTransaction, key: TaskKey) -> tuple[StoredModel, ...]:
+    """Return the models in the store of this party that one attempt has made."""
+    return tuple(
+        one for one in tx.models_of_job(key.job_id)
+        if (one.party, one.reference.task, one.task_version) == (key.party, key.name, key.version)
+    )
 
 
 def metrics_of_share(key: TaskKey) -> tuple[Metric, ...]:

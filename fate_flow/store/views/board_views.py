@@ -6,15 +6,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fate_flow.core.model.job import TaskKey
-from fate_flow.store.values import Document, Metric
+from fate_flow.store.values import Document, Metric, StoredModel
 from fate_flow.store.views.board import Overview, count_reviews, overview
 from fate_flow.store.views.board_approvals import ApprovedBefore, approved_before
 from fate_flow.store.views.board_record import RecordOfJob, RecordPage, RecordSearch, record_of_job, record_page
-from fate_flow.store.views.board_tables import TableDetails, TablesPage, table_details, tables_page
+from fate_flow.store.views.board_tables import (
+    ModelSources,
+    TableDetails,
+    TablesPage,
+    model_sources,
+    table_details,
+    tables_page,
+)
 from fate_flow.store.views.board_task import (
     ShareDetails,
     TaskShares,
     metrics_of_share,
+    models_of_share,
     newest_piece,
     share_details,
     task_shares,
@@ -138,6 +146,13 @@ class BoardViews(ReadOnly):
         """Return who may use a table, where it is from and where it went; None if it is unknown here."""
         with self._reading() as tx:
             return table_details(tx, namespace, name)
+
+    @read_again
+    def models(self, key: TaskKey) -> tuple[tuple[StoredModel, ...], ModelSources, int]:
+        """Return the models that an attempt of a task has made at this party, the tables from which it has made them,
+        and the number of jobs that this party has to approve."""
+        with self._reading() as tx:
+            return models_of_share(tx, key), model_sources(tx, key), count_reviews()
 
     @read_again
     def record(self, search: RecordSearch, before: int) -> RecordPage:

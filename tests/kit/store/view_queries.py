@@ -59,6 +59,7 @@ def _board(job_id: str, key: TaskKey, partner: str, created: int) -> Mapping[str
         "board, a task": lambda views: views.board.task(job_id, key.name),
         "board, a share of a task": lambda views: views.board.share(key),
         "board, metrics": lambda views: (views.board.metrics(key), views.board.metrics_until(key)),
+        "board, models of a share": lambda views: views.board.models(key),
         "board, tables": lambda views: views.board.tables("output", "", None),
         "board, tables of a namespace": lambda views: views.board.tables("output", "demo", None),
         "board, tables of a namespace behind a place": lambda views: views.board.tables(

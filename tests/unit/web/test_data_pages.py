@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,13 +13,17 @@ from fate_flow.components.tables.table_uri import format_uri
 from fate_flow.core.access.client_roles import READ, SUBMIT
 from fate_flow.core.access.permission import EVERYTHING, Kind, PermissionRule, Thing
 from fate_flow.core.model.job import TaskKey
+from fate_flow.core.model.spec import ModelReference
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import add_client
 from fate_flow.store.values import READ as ONLY_READ
 from fate_flow.store.values import Document, OutputTable, TableMeta
 from fate_flow.store.views.board import PAGE
-from fate_flow.web.data_pages import ROWS_PAGE
-from tests.kit.api.client_world import GUEST, START, TOY_CONF, World, make_world
+from fate_flow.store.views.board_tables import inputs_in
+from fate_flow.web.data_pages import ROWS_PAGE, SCHEMA_PAGE
+from fate_flow.web.table_schema import Column, columns_of
+from tests.kit.api.client_world import GUEST, HOST, START, TOY_CONF, World, make_world
+from tests.kit.api.models import add_model
 from tests.kit.web.browser import Browser, Page
 
 DSL = {"components": {
@@ -49,10 +55,10 @@ def save(world: World, table: TableMeta, at: int = START) -> TableMeta:
     return table
 
 
-def chain(world: World) -> tuple[str, TableMeta]:
+def chain(world: World, dsl: Mapping[str, Any] = DSL) -> tuple[str, TableMeta]:
     """An uploaded table that a task has read, and what the next task has made of it; the job and that table."""
     upload = world.add_table("demo", "site_a", [("1", "2", "3")])
-    job_id = world.add_job(document=Document(DSL, TOY_CONF, {}))
+    job_id = world.add_job(document=Document(dsl, TOY_CONF, {}))
     namespace = f"output_{job_id}"
     loaded, made = (save(world, TableMeta(namespace, name, upload.uri, 1, {"header": ["x"]}, origin="output",
                                           job_id=job_id)) for name in ("loaded", "joined"))  # fmt: skip
@@ -76,6 +82,69 @@ def test_a_table_leads_to_its_sources_and_to_where_it_went(browser: Browser) -> 
     assert f"/board/jobs/{job_id}/tasks/load?version=0" in links(upload)
     assert "has read it" in upload.readable
     assert "has handed it on as data" in page.readable
+
+
+def test_a_table_leads_to_its_models_and_a_model_back_to_the_upload(browser: Browser) -> None:
+    world = browser.world
+    trained = {"components": {
+        **DSL["components"],
+        "fit": {"module": "Fit", "input": {"data": {"train_data": ["join.data"]}}, "output": {"model": ["model"]}},
+        "other": {"module": "Fit", "output": {"model": ["model"]}},
+    }}  # fmt: skip
+    job_id, made = chain(world, trained)
+    for name in ("fit", "other"):
+        world.add_task(job_id, name=name, f_status="success", f_party_status="success", f_end_time=START)
+        add_model(world, job_id, 0, name, reference=ModelReference("credit", 3, name, "model"))
+    to_model = f"/board/jobs/{job_id}/tasks/fit/model?party=guest-9999&version=0&output=model"
+    for namespace, name in (("demo", "site_a"), (made.namespace, "loaded"), (made.namespace, made.name)):
+        page = browser.page(address(namespace, name))
+        assert [one for one in links(page) if "/model?" in one] == [to_model], name
+        assert "1 model that tasks of these jobs have made from it" in page.readable
+    model = browser.page(to_model)
+    assert f"Tables that the task has read {made.namespace} / {made.name}" in model.readable
+    assert "Tables with which its job began demo / site_a" in model.readable
+    alone = browser.page(to_model.replace("/fit/", "/other/"))
+    assert "No table of this party is known from which it was made." in alone.readable
+
+
+def test_a_model_of_another_seat_is_not_made_from_the_table(browser: Browser) -> None:
+    job_id, _ = chain(browser.world)
+    add_model(browser.world, job_id, 0, "join", party=HOST)
+    page = browser.page(address("demo", "site_a"))
+    assert "No model is in the store of this party that these jobs have made from it." in page.readable
+
+
+def test_the_inputs_of_a_task_are_its_data_and_models_but_not_stored_ones() -> None:
+    given = {"data": {"train_data": ["a.x", "b.y"]}, "model": {"model": ["c.m", {"model": {"id": "d.n"}}]},
+             "isometric_model": "e.o"}  # fmt: skip
+    expected = {("a", "x"), ("b", "y"), ("c", "m"), ("e", "o")}
+    assert inputs_in({"components": {"f": {"input": given}, "g": {}}}) == {"f": expected, "g": set()}
+    assert inputs_in({}) == {}
+
+
+def gone(name: str, schema: Schema) -> TableMeta:
+    """A table without its file."""
+    return TableMeta("demo", name, format_uri(Path("/data"), "demo", name), 1, schema.as_json())
+
+
+def test_a_schema_says_what_is_known_of_each_column(browser: Browser) -> None:
+    meta = {"label_name": "y", "label_type": "int32", "match_id_name": "phone", "dtype": {"x": "float64"}}
+    save(browser.world, gone("typed", Schema(("y", "phone", "x", "z"), "no", meta)))
+    readable = browser.page(address("demo", "typed")).readable
+    assert "no id object y label int32 phone match id object x" in readable
+    assert " float64 z " in readable
+    assert columns_of({"header": ["a"], "sid": "id"}) == (Column("id", "id, match id", "object"), Column("a", "", ""))
+    assert columns_of({"header": ["w"], "meta": {"weight_name": "w", "dtype": "int64"}})[1] == Column("w", "weight", "")
+    assert columns_of({"header": ["b"], "meta": {"dtype": "int64"}})[1].type == "int64"
+
+
+def test_a_wide_schema_has_pages(browser: Browser) -> None:
+    save(browser.world, gone("wide", Schema(tuple(f"c{number}" for number in range(300)))))
+    page = browser.page(address("demo", "wide"))
+    assert f"Columns 1 to {SCHEMA_PAGE} of 301" in page.readable
+    rest = browser.page(next(one for one in links(page) if "schema=2" in one))
+    assert "Columns 201 to 301 of 301" in rest.readable
+    assert "c299" in rest.readable
 
 
 def test_who_may_use_a_table_is_said(browser: Browser) -> None:
@@ -153,4 +222,5 @@ def test_a_reader_sees_no_rows(tmp_path: Path) -> None:
         browser.sign_in(add_client(world.home, f"has-{roles.value}", roles, 1))
         page = browser.page(address("demo", "site_a"))
         assert ("id-of-a-person" in page.text) is sees
+        assert ("float" in page.text or "not stated" in page.text) is sees
         assert ("Your key has no client role that reads rows" in page.readable) is not sees
