@@ -24,6 +24,7 @@ from fate_flow.cli.connection.client import CallFailed, Client, NoAnswer, data_o
 from fate_flow.cli.console.display import tell
 from fate_flow.cli.console.reply import ServerReply
 from fate_flow.cli.input.options import with_client
+from fate_flow.cli.output.named_jobs import NamedJobs
 from fate_flow.core.record.shown import Followed, Position, ShownEntry, read_followed, read_shown
 
 T = TypeVar("T")
@@ -54,8 +55,10 @@ def show(client: Client, job_id: str, form: str) -> None:
     Example: flow audit show -j 202611262213200000001 --as svg > job.svg
              flow audit show -j 202611262213200000001 --as fate-logs
     """
-    data = data_of(client.post("record/show", {"job_id": job_id}))
-    print_entries(_read(client, data, "entries", read_shown), str(data.get("party_id", "")), form)
+    answer = client.post("record/show", {"job_id": job_id})
+    data = data_of(answer)
+    entries = _read(client, data, "entries", read_shown)
+    print_entries(entries, str(data.get("party_id", "")), form, job_id, NamedJobs.of(answer))
 
 
 @audit.command()
@@ -69,7 +72,8 @@ def search(client: Client, party: str, form: str, **wanted: str | int) -> None:
              flow audit search --as lines > record.jsonl
     """
     given = {key: value for key, value in {**wanted, "party_id": party}.items() if value}
-    print_entries(_found(client, given), "", form)
+    known: dict[str, Any] = {}
+    print_entries(_found(client, given, known), "", form, jobs=NamedJobs(known))
 
 
 @audit.command()
@@ -153,10 +157,13 @@ def reconcile(client: Client, file: IO[str], party_id: str, is_json: bool) -> No
     raise SystemExit(print_findings(list(_read(client, data, "messages", read_finding)), is_json))
 
 
-def _found(client: Client, wanted: Mapping[str, Any]) -> Iterator[ShownEntry]:
+def _found(client: Client, wanted: Mapping[str, Any], known: dict[str, Any]) -> Iterator[ShownEntry]:
+    """Yield the entries; add to `known` what the server says of their jobs."""
     after: object = 0
     while after is not None:
-        data = data_of(client.post("record/search", {**wanted, "after": after}))
+        answer = client.post("record/search", {**wanted, "after": after})
+        data = data_of(answer)
+        known |= NamedJobs.of(answer).known
         yield from _read(client, data, "entries", read_shown)
         after = data.get("after")
 

@@ -10,7 +10,8 @@ import click
 from fate_flow.cli.audit.record_diagram import as_mermaid, as_svg
 from fate_flow.cli.audit.record_fate_logs import as_fate_logs
 from fate_flow.cli.audit.record_times import time_of
-from fate_flow.cli.console.display import print_json, print_table
+from fate_flow.cli.console.display import one_line, print_json, print_table
+from fate_flow.cli.output.named_jobs import NamedJobs
 from fate_flow.core.record.sentences import place_of, sentence_of
 from fate_flow.core.record.shown import ShownEntry
 
@@ -24,8 +25,11 @@ FORMS = (*LISTS, "mermaid", "svg", "fate-logs")
 """The forms of what is recorded about a job."""
 
 
-def print_entries(entries: Iterable[ShownEntry], own: str, form: str) -> None:
-    """Print entries in one of the `FORMS`. `own`: the party whose record it is."""
+def print_entries(
+    entries: Iterable[ShownEntry], own: str, form: str, job_id: str = "", jobs: NamedJobs | None = None
+) -> None:
+    """Print entries in one of the `FORMS`. `own`: the party whose record it is. `job_id`: the job that they all are
+    about, or empty. `jobs`: what is known of the jobs once the entries have been read."""
     if form == "lines":
         for one in entries:              # as they are read: it may be the whole record
             click.echo(json.dumps(one.as_document(), ensure_ascii=False))
@@ -37,6 +41,14 @@ def print_entries(entries: Iterable[ShownEntry], own: str, form: str) -> None:
     elif form in lines:
         for line in lines[form](listed, own):
             click.echo(line)
-    else:
-        rows = [(time_of(one.at), place_of(one), sentence_of(one)) for one in listed]
+    elif job_id:
+        if jobs is not None and jobs.known:
+            click.echo(one_line(jobs.title(job_id)))
+        rows = ((time_of(one.at), place_of(one), sentence_of(one)) for one in listed)
         print_table(("time (UTC)", "log", "what"), rows)
+    else:
+        known = jobs or NamedJobs({})
+        table = (
+            (time_of(one.at), place_of(one), one.job_id, known.name(one.job_id), sentence_of(one)) for one in listed
+        )
+        print_table(("time (UTC)", "log", "job", "name", "what"), table)

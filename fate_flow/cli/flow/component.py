@@ -22,6 +22,7 @@ from fate_flow.cli.output.lists import (
     print_output_tables,
     show_as,
 )
+from fate_flow.cli.output.named_jobs import show_of_job
 from fate_flow.cli.output.unpacked import downloaded, fetch_file, fetch_folder, folder_in
 
 
@@ -67,7 +68,7 @@ def list_components(client: Client, as_json: bool | None, **body: Any) -> None:
     if body["job_id"] is None:
         show_as(client.post("component/get", {}), as_json, print_offered_components)
         return
-    show_as(client.post("tracking/component/list", body), as_json, print_components)
+    show_of_job(client.post("tracking/component/list", body), body["job_id"], as_json, print_components)
 
 
 @component.command("desc")
@@ -105,7 +106,7 @@ def parameters(client: Client, as_json: bool | None, **body: Any) -> None:
 
     Example: flow component parameters -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
     """
-    show_as(client.post("tracking/component/parameters", body), as_json, print_facts)
+    show_of_job(client.post("tracking/component/parameters", body), body["job_id"], as_json, print_facts)
 
 
 @_command("metrics")
@@ -117,7 +118,7 @@ def metrics(client: Client, as_json: bool | None, **body: Any) -> None:
 
     Example: flow component metrics -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
     """
-    show_as(client.post("tracking/component/metrics", body), as_json, print_metrics)
+    show_of_job(client.post("tracking/component/metrics", body), body["job_id"], as_json, print_metrics)
 
 
 @_command("metric-all")
@@ -129,7 +130,7 @@ def metric_all(client: Client, as_json: bool | None, **body: Any) -> None:
 
     Example: flow component metric-all -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
     """
-    show_as(client.post("tracking/component/metric/all", body), as_json, print_metric_values)
+    show_of_job(client.post("tracking/component/metric/all", body), body["job_id"], as_json, print_metric_values)
 
 
 @_command("output-data")
@@ -161,7 +162,7 @@ def output_data_table(client: Client, as_json: bool | None, **body: Any) -> None
 
     Example: flow component output-data-table -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
     """
-    show_as(client.post("tracking/component/output/data/table", body), as_json, print_output_tables)
+    show_of_job(client.post("tracking/component/output/data/table", body), body["job_id"], as_json, print_output_tables)
 
 
 @_command("output-model")
@@ -192,7 +193,7 @@ def get_summary(client: Client, as_json: bool | None, output_path: str | None, *
     if output_path is not None and as_json is not None:
         raise click.UsageError("--json and --table cannot be combined with -o: they format what is printed")
     if output_path is None:
-        show_as(client.post("tracking/component/summary/download", body), as_json, print_facts)
+        show_of_job(client.post("tracking/component/summary/download", body), body["job_id"], as_json, print_facts)
         return
     name = f"summary_{body['component_name']}_{datetime.now():%Y%m%d%H%M%S}.json"
     target = folder_in(output_path, name)

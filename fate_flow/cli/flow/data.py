@@ -15,7 +15,8 @@ from fate_flow.cli.input import options
 from fate_flow.cli.input.options import given, with_client
 from fate_flow.cli.input.submit_files import BadFile, overlaid
 from fate_flow.cli.output.bar import bar
-from fate_flow.cli.output.lists import print_uploads, show_as
+from fate_flow.cli.output.lists_of_jobs import print_uploads
+from fate_flow.cli.output.named_jobs import show_with_jobs
 from fate_flow.cli.output.upload_body import MultipartFile
 from fate_flow.core.text.phrases import counted
 
@@ -102,7 +103,7 @@ def upload_history(client: Client, as_json: bool | None, **body: Any) -> None:
 
     Example: flow data upload-history -l 20
     """
-    show_as(client.post("data/upload/history", given(body)), as_json, print_uploads)
+    show_with_jobs(client.post("data/upload/history", given(body)), as_json, print_uploads)
 
 
 def _show_started(client: Client, answer: ServerReply, is_watched: bool) -> None:

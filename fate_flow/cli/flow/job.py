@@ -21,7 +21,9 @@ from fate_flow.cli.input.options import given, is_typed, with_client
 from fate_flow.cli.input.submit_files import overlaid, read_text, submission
 from fate_flow.cli.output.job_count import counted_jobs, print_number
 from fate_flow.cli.output.job_output import follow_job_output
-from fate_flow.cli.output.lists import is_for_people, print_jobs, print_outputs, show_as
+from fate_flow.cli.output.lists import is_for_people, print_jobs, show_as
+from fate_flow.cli.output.lists_of_jobs import print_outputs
+from fate_flow.cli.output.named_jobs import show_of_job
 from fate_flow.cli.output.unpacked import downloaded, fetch_file, fetch_folder, folder_in
 from fate_flow.cli.output.watch import follow, follow_submitted, show_submitted
 
@@ -395,7 +397,7 @@ def view(client: Client, as_json: bool | None, **body: Any) -> None:
 
     Example: flow job view -j 202601011200000000000 -r guest -p 9999
     """
-    show_as(client.post("job/data/view/query", given(body)), as_json, print_outputs)
+    show_of_job(client.post("job/data/view/query", given(body)), body["job_id"], as_json, print_outputs)
 
 
 @job.command()
@@ -441,7 +443,7 @@ def history(client: Client, job_id: str, as_json: bool | None) -> None:
     """
     from fate_flow.cli.output.history_table import print_history
 
-    show_as(client.post("job/history", {"job_id": job_id}), as_json, print_history)
+    show_of_job(client.post("job/history", {"job_id": job_id}), job_id, as_json, print_history)
 
 
 def problems_of(answer: ServerReply) -> list[str]:

@@ -15,8 +15,8 @@ from fate_flow.cli.console.display import print_json, refuse, show
 from fate_flow.cli.input import options
 from fate_flow.cli.input.options import given, with_client
 from fate_flow.cli.input.submit_files import overlaid, read_text
-from fate_flow.cli.output.lists import show_as
 from fate_flow.cli.output.models import print_model, print_models
+from fate_flow.cli.output.named_jobs import show_with_jobs
 from fate_flow.cli.output.unpacked import fetch_file, folder_in
 from fate_flow.cli.output.upload_body import MultipartFile
 
@@ -63,7 +63,7 @@ def listed(client: Client, as_json: bool | None, **body: Any) -> None:
 
     Example: flow model list
     """
-    show_as(client.post("model/list", given(body)), as_json, print_models)
+    show_with_jobs(client.post("model/list", given(body)), as_json, print_models)
 
 
 @model.command("show")
@@ -77,7 +77,7 @@ def show_one(client: Client, as_json: bool | None, **body: Any) -> None:
 
     Example: flow model show --model-id 202601011200000000000
     """
-    show_as(client.post("model/show", given(body)), as_json, print_model)
+    show_with_jobs(client.post("model/show", given(body)), as_json, print_model)
 
 
 @model.command()

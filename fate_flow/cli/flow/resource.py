@@ -10,7 +10,8 @@ from fate_flow.cli.connection.client import Client
 from fate_flow.cli.console.display import show
 from fate_flow.cli.input import options
 from fate_flow.cli.input.options import given, with_client
-from fate_flow.cli.output.lists import print_resources, show_as
+from fate_flow.cli.output.lists_of_jobs import print_resources
+from fate_flow.cli.output.named_jobs import show_with_jobs
 
 
 @click.group()
@@ -29,7 +30,7 @@ def query(client: Client, as_json: bool | None) -> None:
 
     Example: flow resource query
     """
-    show_as(client.post("resource/query", {}), as_json, print_resources)
+    show_with_jobs(client.post("resource/query", {}), as_json, print_resources)
 
 
 @resource.command("return")

@@ -11,7 +11,9 @@ from fate_flow.cli.console.display import show
 from fate_flow.cli.input import options
 from fate_flow.cli.input.options import given, with_client
 from fate_flow.cli.input.submit_files import overlaid
-from fate_flow.cli.output.lists import print_facts, print_jobs_of_table, print_sources, print_table_info, show_as
+from fate_flow.cli.output.lists import print_facts, print_sources, print_table_info, show_as
+from fate_flow.cli.output.lists_of_jobs import print_jobs_of_table
+from fate_flow.cli.output.named_jobs import show_with_jobs
 
 
 @click.group()
@@ -163,4 +165,4 @@ def tracking_job(client: Client, as_json: bool | None, **body: Any) -> None:
 
     Example: flow table tracking-job -n demo -t site_a
     """
-    show_as(client.post("table/tracking/job", given(body)), as_json, print_jobs_of_table)
+    show_with_jobs(client.post("table/tracking/job", given(body)), as_json, print_jobs_of_table)

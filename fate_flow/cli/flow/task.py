@@ -13,7 +13,8 @@ from fate_flow.cli.console.display import print_json, refuse, show
 from fate_flow.cli.input import options
 from fate_flow.cli.input.options import given, with_client
 from fate_flow.cli.output.bar import Counted, bar
-from fate_flow.cli.output.lists import print_tasks, show_as
+from fate_flow.cli.output.lists_of_jobs import print_tasks
+from fate_flow.cli.output.named_jobs import show_with_jobs
 from fate_flow.cli.output.task_log import follow_log, print_once
 
 
@@ -35,7 +36,7 @@ def list_tasks(client: Client, as_json: bool | None, **body: Any) -> None:
 
     Example: flow task list -l 25 --page 4
     """
-    show_as(client.post("job/list/task", given(body)), as_json, print_tasks)
+    show_with_jobs(client.post("job/list/task", given(body)), as_json, print_tasks)
 
 
 @task.command()
@@ -53,7 +54,7 @@ def query(client: Client, as_json: bool | None, **body: Any) -> None:
 
     Example: flow task query -j 202601011200000000000 -cpn intersection_0
     """
-    show_as(client.post("job/task/query", given(body)), as_json, print_tasks)
+    show_with_jobs(client.post("job/task/query", given(body)), as_json, print_tasks)
 
 
 @task.command()

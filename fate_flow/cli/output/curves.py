@@ -84,13 +84,15 @@ def _alone(value: Any) -> Any:
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
-def new_points(job_id: str, before: Sequence[Curve] | None, after: Sequence[Curve]) -> Iterator[str]:
-    """Yield a line for each curve that has new points; at the first look (None), for the last point of each."""
+def new_points(job: str, before: Sequence[Curve] | None, after: Sequence[Curve]) -> Iterator[str]:
+    """Yield a line for each curve that has new points; at the first look (None), for the last point of each.
+
+    `job`: its id and name, as they stand in front of each line."""
     known = {one.key: len(one.points) for one in before or ()}
     for one in after:
         first = len(one.points) - 1 if before is None else known.get(one.key, 0)
         if points := one.points[max(0, first):]:
-            yield f"job {job_id} task {one.component} {one.party}: {one.name} {_values(points, one.axis)}"
+            yield f"{job} task {one.component} {one.party}: {one.name} {_values(points, one.axis)}"
 
 
 def _values(points: Sequence[Point], axis: str) -> str:

@@ -19,7 +19,6 @@ from fate_flow.core.text.phrases import counted
 _CLOCK_MS = 60_000            # by which clocks may differ where requests are signed
 _SOME_COLUMNS = 20            # at most this many columns of a table are named
 _JOBS = ("job", "name", "party", "status", "created", "took", "why")
-_TASKS = ("task", "party", "status", "took", "why")
 
 Row = Mapping[str, Any]
 
@@ -49,34 +48,14 @@ def show_as(answer: ServerReply, as_json: bool | None, tell: Callable[[Any], Non
 def print_jobs(data: Any) -> None:
     """Print the answer of `job list`, with the total number of jobs, or of `job query`."""
     rows = list(map(unprefixed, data["jobs"] if isinstance(data, Mapping) else data))
-    _print_count(len(rows), data, "job")
+    print_count(len(rows), data, "job")
     print_table(_JOBS, map(_job, rows))
     if isinstance(data, Mapping) and (place := data.get("next")):
         searched = f"{data.get('looked_at'):,} jobs were searched; go on with" if data.get("is_cut") else "older:"
         click.echo(one_line(f"{searched} --from {place}"))
 
 
-def print_tasks(data: Any) -> None:
-    """Print the answer of `task list`, with the total number of tasks, or of `task query`."""
-    rows = list(map(unprefixed, data["tasks"] if isinstance(data, Mapping) else data))
-    jobs = {row.get("job_id") for row in rows}
-    if len(jobs) == 1:
-        click.echo(one_line(f"job {jobs.pop()}"))
-        _print_count(len(rows), data, "task")
-        print_table(_TASKS, map(_task, rows))
-    else:
-        _print_count(len(rows), data, "task")
-        print_table(("job", *_TASKS), ((row.get("job_id"), *_task(row)) for row in rows))
-
-
-def print_outputs(rows: Sequence[Row]) -> None:
-    """Print the answer of `job view`: the output tables of tasks."""
-    columns = ("component_name", "task_version", "role", "party_id", "data_name", "table_namespace", "table_name")
-    headers = ("task", "version", "role", "party", "output", "namespace", "table")
-    print_table(headers, ([row.get(f"f_{column}") for column in columns] for row in rows))
-
-
-def _print_count(shown: int, data: Any, what: str) -> None:
+def print_count(shown: int, data: Any, what: str) -> None:
     count = data.get("count") if isinstance(data, Mapping) else None
     if count is None or (count <= shown and data.get("is_counted") is not False):
         click.echo(counted(shown, what))
@@ -95,23 +74,16 @@ def unprefixed(row: Row) -> Row:
 
 def _job(row: Row) -> tuple[object, ...]:
     return (
-        row.get("job_id"), row.get("name"), party_name(row), _status(row, "status"),
-        short_moment(row.get("create_time")), duration(row.get("elapsed")), _why(row),
+        row.get("job_id"), row.get("name"), party_name(row), status_in_list(row, "status"),
+        short_moment(row.get("create_time")), duration(row.get("elapsed")), why_in_list(row),
     )
 
 
-def _task(row: Row) -> tuple[object, ...]:
-    version, status, there = row.get("task_version"), _status(row, "status"), _status(row, "party_status")
-    name = f"{row.get('component_name')} #{version}" if version else row.get("component_name")
-    shown = status if there in (None, status) else f"{status}, there {there}"
-    return name, party_name(row), shown, duration(row.get("elapsed")), _why(row)
-
-
-def _status(row: Row, name: str) -> object:
+def status_in_list(row: Row, name: str) -> object:
     return row.get(f"{name}_detail") or row.get(name)
 
 
-def _why(row: Row) -> object:
+def why_in_list(row: Row) -> object:
     """Return why the job waits, or why it failed."""
     if row.get("status") == "waiting" or (row.get("status") == "running" and row.get("wait_reason")):
         return row.get("wait_reason")
@@ -134,14 +106,8 @@ def print_table_info(data: Row) -> None:
     header = [str(one) for one in schema.get("header") or ()]
     print_facts({
         "rows": data.get("count"), "partitions": data.get("partition"), "id": schema.get("sid"),
-        "columns": f"{len(header)}: {_some(header)}", "origin": data.get("origin"), "address": data.get("address"),
+        "columns": f"{len(header)}: {some_of(header)}", "origin": data.get("origin"), "address": data.get("address"),
     })
-
-
-def print_uploads(data: Iterable[Mapping[str, Row]]) -> None:
-    """Print the answer of `data upload-history`."""
-    headers = ("job", "namespace", "table", "rows", "partitions", "columns", "notes")
-    print_table(headers, (_upload(job_id, one) for uploads in data for job_id, one in uploads.items()))
 
 
 def print_sources(rows: Sequence[Row]) -> None:
@@ -151,27 +117,13 @@ def print_sources(rows: Sequence[Row]) -> None:
     print_table(headers, ([row.get(column) for column in columns] for row in rows))
 
 
-def print_jobs_of_table(data: Row) -> None:
-    """Print the answer of `table tracking-job`."""
-    print_table(("job",), ([job_id] for job_id in data.get("job") or ()))
-
-
 def print_output_tables(rows: Sequence[Row]) -> None:
     """Print the answer of `component output-data-table`."""
     columns = ("data_name", "table_namespace", "table_name")
     print_table(("output", "namespace", "table"), ([row.get(column) for column in columns] for row in rows))
 
 
-def _upload(job_id: str, one: Row) -> tuple[object, ...]:
-    info, schema = one.get("upload_info") or {}, one.get("schema") or {}
-    columns = _some([str(name) for name in schema.get("header") or ()])
-    return (
-        job_id, info.get("namespace"), info.get("table_name"), info.get("upload_count"), info.get("partition"),
-        columns, one.get("notes"),
-    )
-
-
-def _some(names: Sequence[str]) -> str:
+def some_of(names: Sequence[str]) -> str:
     return ", ".join(names[:_SOME_COLUMNS]) + (", ..." if len(names) > _SOME_COLUMNS else "")
 
 
@@ -307,18 +259,6 @@ def print_key(key_id: object, pem: str) -> None:
     """Print the answer of `key query`."""
     click.echo(one_line(f"key_id {key_id}"))
     click.echo(printable(pem).strip())
-
-
-def print_resources(data: Row) -> None:
-    """Print the answer of `resource query`: what is free of each engine, and what each job holds."""
-    for line in free_lines(data):
-        click.echo(line)
-    if holders := data.get("use_resource_job"):
-        rows = (
-            (one.get("job_id"), party_name(one), one.get("engine"), one.get("core"), one.get("memory"), one.get("gpus"))
-            for one in holders
-        )
-        print_table(("job", "party", "engine", "cores", "memory in MB", "GPUs"), rows)
 
 
 def free_lines(data: Row) -> Iterator[str]:

@@ -9,31 +9,33 @@ from typing import Any
 import click
 
 from fate_flow.cli.console.display import one_line, print_table, printable
-from fate_flow.cli.console.wording import party_name, short_moment
+from fate_flow.cli.console.wording import job_title, party_name, short_moment
+from fate_flow.cli.output.named_jobs import NamedJobs
 
-_MODELS = ("model", "version", "made", "tasks", "at", "bytes", "tags", "deployed as")
+_MODELS = ("model", "name", "version", "made", "tasks", "at", "bytes", "tags", "deployed as")
 _PARTS = ("task", "output", "party", "kind", "bytes", "sha256")
 _LONGEST_CONTENT = 4_000
 
 
-def print_models(data: Any) -> None:
-    """Print the answer of `model list`."""
-    print_table(_MODELS, (_row(one) for one in data))
+def print_models(data: Any, jobs: NamedJobs) -> None:
+    """Print the answer of `model list`; a model has the name of the job that made it."""
+    print_table(_MODELS, (_row(one, jobs) for one in data))
 
 
-def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
+def _row(one: Mapping[str, Any], jobs: NamedJobs) -> tuple[str, ...]:
     parts = one["models"]
     return (
-        str(one["model_id"]), str(one["model_version"]), short_moment(one["create_time"]),
+        str(one["model_id"]), jobs.name(one["job_id"]), str(one["model_version"]), short_moment(one["create_time"]),
         ", ".join(dict.fromkeys(part["task_name"] for part in parts)),
         ", ".join(dict.fromkeys(party_name(part) for part in parts)), str(sum(part["bytes"] for part in parts)),
         ", ".join(one["tags"]), ", ".join(one["deployed_as"]),
     )  # fmt: skip
 
 
-def print_model(data: Any) -> None:
+def print_model(data: Any, jobs: NamedJobs) -> None:
     """Print the answer of `model show`."""
-    click.echo(one_line(f"model {data['model_id']} version {data['model_version']}, made by job {data['job_id']}"))
+    made = f"made {short_moment(data.get('create_time'))} by {job_title(data['job_id'], jobs.name(data['job_id']))}"
+    click.echo(one_line(f"model {data['model_id']} version {data['model_version']}, {made}"))
     if data["tags"]:
         click.echo(one_line(f"tags: {', '.join(data['tags'])}"))
     if data["deployed_as"]:

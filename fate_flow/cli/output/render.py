@@ -115,7 +115,7 @@ def _print_tasks(tasks: Sequence[Mapping[str, Any]], job: Mapping[str, Any]) -> 
         print_table((*_TASKS[:4], "engine", *_TASKS[4:]), rows)
 
 
-_TASKS = ("task", "status", "party", "there", "took", "why")
+_TASKS = ("task", "status", "party", "there", "started", "took", "why")
 
 
 def print_plan(data: Mapping[str, Any]) -> None:
@@ -169,16 +169,17 @@ def _task_rows(tasks: Any, job: Mapping[str, Any]) -> Iterator[tuple[object, ...
         head: tuple[object, ...] = (f"{name} #{version}" if version else name, status_of(task))
         shares = task.get("parties") or ()
         if not shares or (_why(task) and not _is_said(task, (*known, *shares))):
-            yield (*head, "", "", "", "", _why(task))
+            yield (*head, "", "", "", "", "", _why(task))
             head = ("", "")
         for share in shares:
             there = party_name(share), share.get("status"), share.get("engine") or ""
-            yield (*head, *there, _took(share, now), _share_why(share, job))
+            yield (*head, *there, _started(share, job), _took(share, now), _share_why(share, job))
             head = ("", "")
-            yield from _worker_rows(share)
+            yield from _worker_rows(share, job)
         if last := task.get("last_version"):
             status, before = last.get("status"), last.get("task_version")
-            yield f"{name} #{before}", status, party_name(last), status, "", _took(last, now), _why(last)
+            times = _started(last, job), _took(last, now)
+            yield f"{name} #{before}", status, party_name(last), status, "", *times, _why(last)
 
 
 def _share_why(share: Mapping[str, Any], job: Mapping[str, Any]) -> str:
@@ -189,6 +190,11 @@ def _share_why(share: Mapping[str, Any], job: Mapping[str, Any]) -> str:
 def _is_said(one: Mapping[str, Any], parts: Iterable[Mapping[str, Any]]) -> bool:
     """Return whether one of the parts has the same reason and message."""
     return any(all(one.get(key) == part.get(key) for key in ("reason", "message")) for part in parts)
+
+
+def _started(one: Mapping[str, Any], job: Mapping[str, Any]) -> str:
+    """Return the time of day, with the date unless the job began on the same day."""
+    return clock(one.get("start_time"), job.get("start_time"))
 
 
 def _took(one: Mapping[str, Any], now: object) -> str:
@@ -211,11 +217,11 @@ def _why(data: Mapping[str, Any]) -> str:
     return f"{why} (by {by})" if why and cause and not is_said else why
 
 
-def _worker_rows(share: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
+def _worker_rows(share: Mapping[str, Any], job: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
     """Yield rows for the number of elastic workers, and for the workers of a share that failed or replaced others."""
     if elastic := share.get("elastic"):
         text = f"{elastic.get('running')} of {elastic.get('most')} run, {elastic.get('lent')} lent"
-        yield "", "", "  elastic workers", "", "", "", text
+        yield "", "", "  elastic workers", "", "", "", "", text
     for worker in share.get("workers") or ():
         why = _why(worker | {"role": share.get("role"), "party_id": share.get("party_id")})
         if (why and not _is_said(worker, (share,))) or worker.get("attempt"):
@@ -224,7 +230,7 @@ def _worker_rows(share: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
             which += f", attempt {worker['attempt']}" if worker.get("attempt") else ""
             name = which if worker.get("worker") is not None else "output collector"
             said = ": ".join(filter(None, (why, worker["exit_status"])))
-            yield "", "", f"  {name}", worker.get("status"), "", "", said
+            yield "", "", f"  {name}", worker.get("status"), "", _started(worker, job), "", said
 
 
 def _planned(task: Mapping[str, Any], shows_stage: bool) -> tuple[object, ...]:

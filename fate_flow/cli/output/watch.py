@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self
 from fate_flow.cli.connection.client import CallFailed, Client, NoAnswer
 from fate_flow.cli.console.display import one_line, show, tell
 from fate_flow.cli.console.reply import ServerReply
-from fate_flow.cli.console.wording import duration, job_title, party_name, reason_of, without_seconds
+from fate_flow.cli.console.wording import duration, job_title, party_name, reason_of, short_moment, without_seconds
 from fate_flow.cli.output.curves import Curve, Curves, new_points
 from fate_flow.core.model.status import JOB_END, TASK_END, JobStatus, TaskStatus
 from fate_flow.core.text.phrases import ordinal
@@ -54,6 +54,7 @@ class JobView:
     waits_for: str = ""
     tasks: tuple[PartyTask, ...] = ()
     name: str = ""
+    created: int = 0               # in milliseconds
     newest_metric: int = 0         # its number at the server
     curves: tuple[Curve, ...] = ()
 
@@ -64,7 +65,12 @@ class JobView:
         status = str(data.get("status", ""))
         waits_for = "" if status in _ENDED else why_it_waits(data)
         newest, name = int(data.get("newest_metric") or 0), one_line(data.get("name") or "")
-        return cls(job_id, status, reason_of(data), waits_for, tasks, name, newest)
+        created = int(data.get("create_time") or 0)
+        return cls(job_id, status, reason_of(data), waits_for, tasks, name, created, newest)
+
+    @property
+    def title(self) -> str:
+        return job_title(self.job_id, self.name)
 
     @property
     def is_final(self) -> bool:
@@ -92,7 +98,7 @@ def follow(client: Client, job_id: str, screen: Screen) -> None:
         tell(f"job {job_id} runs on; flow job watch -j {job_id} shows it again, flow job stop -j {job_id} ends it")
         raise SystemExit(INTERRUPTED) from None
     why = f": {last.message}" if last.message and not last.is_success else ""
-    tell(f"{job_title(job_id, last.name)}: {last.status}{why}")
+    tell(f"{last.title}: {last.status}{why}")
     if not last.is_success:
         tell(f"flow job explain -j {job_id} says more, flow job log -j {job_id} -o . downloads the logs")
         raise SystemExit(1)
@@ -136,19 +142,20 @@ def changes(before: JobView | None, after: JobView) -> Iterator[str]:
     of_job = list(_job_changes(before, after))
     of_tasks = [
         line for task in after.tasks
-        for line in _task_changes(f"job {after.job_id}", known.get((task.component, task.party)), task)
+        for line in _task_changes(after.title, known.get((task.component, task.party)), task)
     ]  # fmt: skip
-    points = list(new_points(after.job_id, before.curves if before else None, after.curves))
+    points = list(new_points(after.title, before.curves if before else None, after.curves))
     yield from points + of_tasks + of_job if after.is_final else of_job + of_tasks + points
 
 
 def _job_changes(before: JobView | None, after: JobView) -> Iterator[str]:
     if before is None or before.status != after.status:
-        job = job_title(after.job_id, "" if before else after.name)
+        created = "" if before else short_moment(after.created)
+        job = f"{after.title}, created {created}" if created else after.title
         moved = f"{before.status} -> {after.status}" if before else after.status
         yield f"{job}: {moved}" + (f": {after.waits_for}" if after.waits_for else "")
     elif without_seconds(before.waits_for) != without_seconds(after.waits_for):
-        yield f"job {after.job_id}: {after.status}" + (f": {after.waits_for}" if after.waits_for else "")
+        yield f"{after.title}: {after.status}" + (f": {after.waits_for}" if after.waits_for else "")
 
 
 def unchanged(view: JobView, seconds: int) -> str:
@@ -160,7 +167,7 @@ def unchanged(view: JobView, seconds: int) -> str:
     at_work = "; ".join(f"{name} runs at {', '.join(parties)}" for name, parties in running.items())
     what = view.waits_for or at_work
     time = f"{seconds} s" if seconds < 60 else duration(seconds * 1000)
-    return f"job {view.job_id}: still {view.status} after {time}" + (f": {what}" if what else "")
+    return f"{view.title}: still {view.status} after {time}" + (f": {what}" if what else "")
 
 
 def why_it_waits(data: Mapping[str, Any]) -> str:

@@ -72,7 +72,7 @@ def show(conf: Path, job_id: str, form: str) -> None:
         entries = context.read(lambda tx: entries_of_job(tx, check_job_id(job_id)))
         if not entries:
             raise JobNotFound(f"nothing is recorded about job {job_id}: is record.switch true, and the id right?")
-        print_entries(entries, context.party_id, form)
+        print_entries(entries, context.party_id, form, job_id)
 
 
 @audit.command()

@@ -33,6 +33,11 @@ class ShownEntry:
         return str(self.said["kind"])
 
     @property
+    def job_id(self) -> str:
+        """What it is about; empty if it is about no job."""
+        return str(self.said.get("job", ""))
+
+    @property
     def at(self) -> int:
         return int(self.said["at"])
 

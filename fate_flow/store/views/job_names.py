@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from fate_flow.store.database.models import JobRow
 
 _AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class JobHead:
+    """What a list says of a job that it only mentions."""
+
+    name: str
+    status: str
+    create_time: int | None      # in milliseconds
 
 
 def named_jobs(job_ids: Iterable[str], names: Mapping[str, str]) -> list[dict[str, str]]:
@@ -14,11 +24,17 @@ def named_jobs(job_ids: Iterable[str], names: Mapping[str, str]) -> list[dict[st
     return [{"job_id": job_id, "name": names.get(job_id, "")} for job_id in job_ids]
 
 
-def names_of(job_ids: Iterable[str]) -> dict[str, str]:
-    """Return the names by job id; they are found by the primary key."""
+def heads_of(job_ids: Iterable[str]) -> dict[str, JobHead]:
+    """Return what is known of these jobs by id; they are found by the primary key."""
     ids = sorted(set(job_ids))
-    found: dict[str, str] = {}
+    found: dict[str, JobHead] = {}
     for first in range(0, len(ids), _AT_ONCE):
-        query = JobRow.select(JobRow.f_job_id, JobRow.f_name).where(JobRow.f_job_id.in_(ids[first : first + _AT_ONCE]))
-        found |= {job_id: name or "" for job_id, name in query.tuples()}
+        columns = JobRow.f_job_id, JobRow.f_name, JobRow.f_status, JobRow.f_create_time
+        query = JobRow.select(*columns).where(JobRow.f_job_id.in_(ids[first : first + _AT_ONCE]))
+        found |= {job_id: JobHead(name or "", *rest) for job_id, name, *rest in query.tuples()}
     return found
+
+
+def names_of(job_ids: Iterable[str]) -> dict[str, str]:
+    """Return the names by job id."""
+    return {job_id: one.name for job_id, one in heads_of(job_ids).items()}

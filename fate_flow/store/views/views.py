@@ -6,7 +6,7 @@ Every method reads one snapshot and takes no lock. No answer has more than `MOST
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,7 @@ from fate_flow.store.views.board_views import BoardViews
 from fate_flow.store.views.columns import Row, column_of, read_rows
 from fate_flow.store.views.count_cache import CountCache
 from fate_flow.store.views.filters import NO_INDEX, Filters, conditions
+from fate_flow.store.views.job_names import JobHead, heads_of
 from fate_flow.store.views.lists import (
     JOB_SETTLES,
     MOST_ROWS,
@@ -96,6 +97,15 @@ class Views(ReadOnly):
     def job(self, fields: Collection[str], key: JobKey) -> Row | None:
         """Return a job as it is stored; None if it is unknown here."""
         return self._first(JobRow, tuple(fields), job_is(key))
+
+    @read_again
+    def job_heads(self, job_ids: Iterable[str]) -> Mapping[str, JobHead]:
+        """Return the name, the status and the time of creation of these jobs, by id; unknown ones are left out."""
+        ids = set(job_ids)
+        if not ids:
+            return {}
+        with self._reading():
+            return heads_of(ids)
 
     @read_again
     def document(self, job_id: str) -> Document | None:

@@ -41,7 +41,7 @@ why it waits: host 10000 has 2 of 8 cores free, 4 asked; 3rd in the queue
   guest-9999   cores reserved   4             16
   host-10000   accepted         4             2            2 of 8 cores free
 
-  task    status    party        there     took   why
+  task    status    party        there     started   took   why
   psi_0   waiting   guest-9999   waiting
                     host-10000   waiting
 """
@@ -65,7 +65,7 @@ def test_tasks_on_several_engines_say_on_which(flow, stub):
     lines = [" ".join(line.split()) for line in flow("job", "explain", "--table", "-j", "42").stdout.splitlines()]
     assert lines[-6:] == [
         "guest-9999 asks for 2 cores of engine local, 3 cores and 64 MB of memory and 1 GPU of engine slurm", "",
-        "task status party there engine took why",
+        "task status party there engine started took why",
         "psi_0 running guest-9999 running local",
         "lr_0 running guest-9999 running slurm", "host-10000 running",
     ]

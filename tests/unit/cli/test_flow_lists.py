@@ -70,20 +70,20 @@ LISTS = {
     ]),
     "task list": (("task", "list"), {"tasks": [TASK, {**TASK, "job_id": "43", "task_version": 0}], "count": 9}, [
         "2 of 9 tasks",
-        "job task party status took why",
+        "job name task party status started took why",
         "42 sum_0 #1 guest-9999 failed, there success 1 min 01 s worker_error: exit code 3",
         "43 sum_0 guest-9999 failed, there success 1 min 01 s worker_error: exit code 3",
     ]),
     "task query": (("task", "query", *J), [prefixed({**TASK, "party_status": "failed", "elapsed": 250})], [
         "job 42",
         "1 task",
-        "task party status took why",
+        "task party status started took why",
         "sum_0 #1 guest-9999 failed 0.2 s worker_error: exit code 3",
     ]),
     "job view": (("job", "view", *J), [{
         "f_component_name": "sum_0", "f_task_version": 0, "f_role": "guest", "f_party_id": "9999",
         "f_data_name": "raw", "f_table_namespace": "demo", "f_table_name": "t1",
-    }], ["task version role party output namespace table", "sum_0 0 guest 9999 raw demo t1"]),
+    }], ["task version role party output made namespace table", "sum_0 0 guest 9999 raw demo t1"]),
     "table info": (("table", "info", *TABLE), {
         "table_name": "site_a", "namespace": "demo", "exist": 1, "count": 7, "partition": 2, "enable": False,
         "schema": {"sid": "id", "header": ["x", "y"]}, "origin": "upload", "address": {"uri": "file:a"},
@@ -98,14 +98,16 @@ LISTS = {
         "upload_info": {"table_name": "site_a", "namespace": "demo", "partition": 2, "upload_count": 7},
         "notes": "the first", "schema": {"sid": "id", "header": [f"x{n}" for n in range(22)]},
     }}], [
-        "job namespace table rows partitions columns notes",
+        "job name created namespace table rows partitions columns notes",
         f"42 demo site_a 7 2 {', '.join(f'x{n}' for n in range(20))}, ... the first",
     ]),
     "sources": (("table", "tracking-source", *TABLE), [{
         "parent_table_namespace": "demo", "parent_table_name": "b", "source_table_namespace": "demo",
         "source_table_name": "a",
     }], ["made from: namespace table original source: namespace table", "demo b demo a"]),
-    "jobs of a table": (("table", "tracking-job", *TABLE), {"count": 2, "job": ["42", "43"]}, ["job", "42", "43"]),
+    "jobs of a table": (("table", "tracking-job", *TABLE), {"count": 2, "job": ["42", "43"]}, [
+        "job name status created", "42", "43",
+    ]),
     "providers": (("provider", "list"), {"fate_flow": {"0.1.0": {"components": ["Reader", "Upload"]}}}, [
         "provider version components", "fate_flow 0.1.0 Reader, Upload",
     ]),
@@ -123,8 +125,8 @@ LISTS = {
             "job_id": "42", "role": "guest", "party_id": "9999", "core": 2, "memory": 0, "gpus": 2, "engine": "big",
         }],
     }, ["STANDALONE: 6 of 8 cores and 500 of 900 MB of memory are free",
-        "big: 1 of 4 cores and 0 of 2 GPUs are free", "job party engine cores memory in MB GPUs",
-        "42 guest-9999 big 2 0 2"]),
+        "big: 1 of 4 cores and 0 of 2 GPUs are free", "job name party created holds",
+        "42 guest-9999 2 cores and 2 GPUs of big"]),
     "an idle engine": (("resource", "query"), {
         "computing_engine_resource": {"f_engine_name": "STANDALONE", "f_cores": 8, "f_remaining_cores": 8,
                                       "f_memory": 0, "f_remaining_memory": 0},

@@ -55,11 +55,11 @@ def test_how_a_job_ended_is_said_once_with_its_name_and_its_times(flow, stub):
         "  guest-9999   ended   4",
         "  host-10000   ended   4",
         "",
-        "  task    status    party        there      took    why",
-        "  read    success   guest-9999   success    0.5 s",
+        "  task    status    party        there      started    took    why",
+        "  read    success   guest-9999   success    12:00:00   0.5 s",
         "                    host-10000   success",
-        f"  total   failed    guest-9999   failed             worker_error: {CAUSE}",
-        "                    host-10000   canceled           stopped (by guest-9999)",
+        f"  total   failed    guest-9999   failed                        worker_error: {CAUSE}",
+        "                    host-10000   canceled                      stopped (by guest-9999)",
     ]
 
 
@@ -79,7 +79,8 @@ def test_what_runs_says_for_how_long(flow, stub):
     tasks = [{"component_name": "read", "task_version": 0, "status": "running",
               "parties": [share(GUEST, "running", start_time=NOON)]}]
     stub.answers(answer(explained(tasks=tasks)))
-    assert flow("job", "explain", "--table", "-j", ID).stdout.splitlines()[-1].endswith("running   9.0 s so far")
+    last = flow("job", "explain", "--table", "-j", ID).stdout.splitlines()[-1]
+    assert last.endswith("running   12:00:00   9.0 s so far")
 
 
 WAITS = "host 10000 is not ready: on hold by root: maintenance until noon; 1st in the queue"

@@ -87,6 +87,7 @@ from fate_flow.api.v1.jobs.submission import (
 from fate_flow.api.v1.jobs.task_order import TaskOrder
 from fate_flow.api.v1.rendering import job
 from fate_flow.api.v1.rendering.job_engines import engines_here
+from fate_flow.api.v1.rendering.jobs_beside import JOBS_BESIDE, jobs_beside
 from fate_flow.api.v1.rendering.output_table import OUTPUT_TABLE, OUTPUT_TABLE_SCHEMA, rendered_output_table
 from fate_flow.api.v1.rendering.statuses import meant_statuses
 from fate_flow.core.access.client_roles import APPROVE, AUDIT, OPERATE, READ, SUBMIT
@@ -407,11 +408,12 @@ class _JobRoutes:
 
     @declared(
         "Show every change of state of a job, its tasks and workers, as its parties saw them.", READ, needs=JOB,
-        data=an_object({"moves": a_list(MOVE), "parties": a_list(ASKED)}),
+        data=an_object({"moves": a_list(MOVE), "parties": a_list(ASKED)}), aside=JOBS_BESIDE,
     )
     def history(self) -> Response:
         """Return every change of state of a job, its parties, tasks and workers, in order, as the parties saw them."""
-        return ok(federated_history(self._services, read_job_id(arguments("job_id"))))
+        job_id = read_job_id(arguments("job_id"))
+        return ok(federated_history(self._services, job_id), **jobs_beside(self._views, [job_id]))
 
     @declared("Show the documents of a job.", READ, needs=JOB | SEAT, data=CONFIG)
     def config(self) -> Response:
@@ -424,7 +426,7 @@ class _JobRoutes:
 
     @declared(
         "List the output tables of a job's tasks.", READ, needs=JOB, takes=filter_schemas(OUTPUT_TABLE),
-        data=a_list(OUTPUT_TABLE_SCHEMA), idle=("status",),
+        data=a_list(OUTPUT_TABLE_SCHEMA), aside=JOBS_BESIDE, idle=("status",),
     )
     def view_data(self) -> Response:
         body = arguments("job_id")
@@ -432,7 +434,7 @@ class _JobRoutes:
         rows = self._views.output_rows(OUTPUT_TABLE, filters)
         if not rows:
             raise NotFound("find data view failed")
-        return ok(list(map(rendered_output_table, rows)))
+        return ok(list(map(rendered_output_table, rows)), **jobs_beside(self._views, (row["job_id"] for row in rows)))
 
     # ------------------------------------------------------------------ logs
 

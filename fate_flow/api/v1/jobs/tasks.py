@@ -13,6 +13,7 @@ from fate_flow.api.v1.jobs.conditions import with_conditions_of_tasks
 from fate_flow.api.v1.jobs.filters import filter_schemas, read_filters
 from fate_flow.api.v1.jobs.list_arguments import BAD_FILTER, PAGE, read_choices, read_page
 from fate_flow.api.v1.rendering import task
+from fate_flow.api.v1.rendering.jobs_beside import JOBS_BESIDE, jobs_beside
 from fate_flow.core.access.client_roles import READ
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.grammar import ROLES
@@ -53,7 +54,7 @@ class _TaskRoutes:
 
     @declared(
         "List one page of tasks, all versions.", READ, takes=_TASKS | PAGE,
-        data=an_object({"tasks": a_list(task.LISTED_TASK_SCHEMA), "count": COUNT}), also=BAD_FILTER,
+        data=an_object({"tasks": a_list(task.LISTED_TASK_SCHEMA), "count": COUNT}), also=BAD_FILTER, aside=JOBS_BESIDE,
     )
     def list_tasks(self) -> Response:
         body = arguments()
@@ -61,11 +62,12 @@ class _TaskRoutes:
         page = read_page(body, newest_first=False)
         rows, count = self._views.task_list(task.LISTED_TASK, read_filters(body, _LISTED_BY), page)
         listed = with_conditions_of_tasks(self._context, rows)
-        return ok({"tasks": list(map(task.rendered_in_list, listed)), "count": count})
+        data = {"tasks": list(map(task.rendered_in_list, listed)), "count": count}
+        return ok(data, **jobs_beside(self._views, (row["job_id"] for row in rows)))
 
     @declared(
         "Show the newest version of each task that matches the filters, at each party.", READ, takes=_FILTERS | PAGE,
-        data=a_list(task.TASK_SCHEMA), also=BAD_FILTER,
+        data=a_list(task.TASK_SCHEMA), also=BAD_FILTER, aside=JOBS_BESIDE,
     )
     def query_tasks(self) -> Response:
         body = silent_json()
@@ -74,7 +76,8 @@ class _TaskRoutes:
         if not rows:
             raise NotFound("find task failed")
         self._add_parameters(rows)
-        return ok(list(map(task.rendered_task, with_conditions_of_tasks(self._context, rows))))
+        found = list(map(task.rendered_task, with_conditions_of_tasks(self._context, rows)))
+        return ok(found, **jobs_beside(self._views, (row["job_id"] for row in rows)))
 
     def _add_parameters(self, rows: list[Row]) -> None:
         """Set the parameters of each task, as far as this party knows them: they are in the document of the job."""

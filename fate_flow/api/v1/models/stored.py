@@ -29,6 +29,7 @@ from fate_flow.api.v1.models.arguments import (
     rows_of_fate,
     version_as_json,
 )
+from fate_flow.api.v1.rendering.jobs_beside import JOBS_BESIDE, jobs_beside
 from fate_flow.api.v1.tables.data import json_conf
 from fate_flow.core.access.client_roles import OPERATE, READ, SUBMIT
 from fate_flow.core.model.errors import BadRequest, Conflict
@@ -56,28 +57,30 @@ def blueprint(services: Services) -> Blueprint:
 
 class _Routes:
     def __init__(self, services: Services) -> None:
-        self._models = services.use_cases.models
+        self._models, self._views = services.use_cases.models, services.views
         self._settings = services.settings
         self._context = services.context
 
     @declared(
         "List the models in the store of this party, the newest first.", READ,
         takes={"model_id": MODEL["model_id"], "limit": whole("The most models.", 1, MOST_LISTED, MOST_LISTED)},
-        data=a_list(VERSION),
+        data=a_list(VERSION), aside=JOBS_BESIDE,
     )
     def listed(self) -> Response:
         body = arguments()
         limit = read_whole(body, "limit", MOST_LISTED, 1, MOST_LISTED)
-        return ok([version_as_json(one) for one in self._models.listed(read_name(body, "model_id"), limit)])
+        found = [version_as_json(one) for one in self._models.listed(read_name(body, "model_id"), limit)]
+        return ok(found, **jobs_beside(self._views, (one["job_id"] for one in found)))
 
     @declared(
         "Show the parts of a model here, with their metadata, and with the content of those that are one file of JSON.",
         SUBMIT | OPERATE, takes=MODEL | PARTS, either=ONE_SEAT_OR_ALL,
-        data=an_object({**VERSION["properties"], "models": CONTENT}),
+        data=an_object({**VERSION["properties"], "models": CONTENT}), aside=JOBS_BESIDE,
     )
     def show(self) -> Response:
         found = self._models.found(_named(arguments()))
-        return ok({**version_as_json(found), "models": [self._shown(one) for one in found.models]})
+        data = {**version_as_json(found), "models": [self._shown(one) for one in found.models]}
+        return ok(data, **jobs_beside(self._views, [data["job_id"]]))
 
     def _shown(self, model: StoredModel) -> dict[str, Any]:
         content = self._models.value(model, _MOST_SHOWN)

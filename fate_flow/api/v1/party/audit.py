@@ -38,6 +38,7 @@ from fate_flow.api.http.declared import (
 )
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, ok, silent_json
+from fate_flow.api.v1.rendering.jobs_beside import JOBS_BESIDE, jobs_beside
 from fate_flow.core.access.client_roles import AUDIT
 from fate_flow.core.model.errors import BadRequest, JobNotFound
 from fate_flow.core.model.grammar import check_party_id
@@ -97,20 +98,23 @@ class _AuditRoutes:
         self._keys, self._services = services.record_keys, services
 
     @declared(
-        "Show what is recorded about a job here.", AUDIT, needs=JOB, data=an_object({**_OWN, "entries": _ENTRIES})
+        "Show what is recorded about a job here.", AUDIT, needs=JOB, data=an_object({**_OWN, "entries": _ENTRIES}),
+        aside=JOBS_BESIDE,
     )
     def show(self) -> Response:
         job_id = read_job_id(arguments("job_id"))
         entries = self._context.read(lambda tx: entries_of_job(tx, job_id))
         if not entries:
             raise JobNotFound(f"nothing is recorded about job {job_id} (record.switch)")
-        return ok({**self._whose(), "entries": [one.as_document() for one in entries]})
+        data = {**self._whose(), "entries": [one.as_document() for one in entries]}
+        return ok(data, **jobs_beside(self._services.views, [job_id]))
 
     @declared(
         f"Search the record: one request looks at {PAGE} entries.", AUDIT, takes=_WANTED,
         data=an_object({
             **_OWN, "entries": _ENTRIES, "after": described(or_null(COUNT), "Where to go on; null: that was all."),
         }),
+        aside=JOBS_BESIDE,
     )  # fmt: skip
     def search(self) -> Response:
         body = silent_json()
@@ -123,7 +127,8 @@ class _AuditRoutes:
         after = time("after")
         found = self._context.read(lambda tx: search(tx, wanted, after))
         entries = [one.as_document() for one in found.entries]
-        return ok({**self._whose(), "entries": entries, "after": found.after})
+        jobs = jobs_beside(self._services.views, (one.job_id for one in found.entries if one.job_id))
+        return ok({**self._whose(), "entries": entries, "after": found.after}, **jobs)
 
     @declared(
         f"Follow the record: at most {PAGE} entries that were sealed after a position, and the next position.", AUDIT,

@@ -12,6 +12,7 @@ from fate_flow.api.http.declared import TEXT, YES_NO, a_list, an_object, declare
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, failed, ok, silent_json
 from fate_flow.api.v1.rendering import engine
+from fate_flow.api.v1.rendering.jobs_beside import JOBS_BESIDE, jobs_beside
 from fate_flow.core.access.client_roles import OPERATE, READ
 from fate_flow.core.model.errors import JobNotFound
 from fate_flow.core.model.job import Job
@@ -34,6 +35,7 @@ def blueprint(services: Services) -> Blueprint:
             "use_resource_job": _HOLDERS, "computing_engine_resource": engine.ENGINE_SCHEMA,
             "engines": described(a_list(engine.ENGINE_SCHEMA), "All that the configuration has, the default first."),
         }),
+        aside=JOBS_BESIDE,
     )
     def query() -> Response:
         name = read_text(silent_json(), "engine_name") or name_in_fate(services.context.engines.default)
@@ -43,7 +45,7 @@ def blueprint(services: Services) -> Blueprint:
         return ok({
             "use_resource_job": holders, "computing_engine_resource": engine.rendered_engine(found),
             "engines": list(map(engine.rendered_engine, every)),
-        })
+        }, **jobs_beside(views, (one["job_id"] for one in holders)))
 
     @resources.post("/return")
     @declared("Release what a job that does not run holds here.", OPERATE, needs=JOB, data=_RETURNED)

@@ -47,6 +47,7 @@ from fate_flow.api.http.shapes import SUBMITTED_WITH_TABLE, TABLE_INFO, UPLOADS
 from fate_flow.api.http.uploads import is_upload, received
 from fate_flow.api.v1.envelope import UploadMisses, arguments, note_sent, ok, require, silent_json
 from fate_flow.api.v1.jobs.submission import Submitted, hand_over, parse_job, submit_data
+from fate_flow.api.v1.rendering.jobs_beside import JOBS_BESIDE, jobs_beside
 from fate_flow.api.v1.tables.connectors import ADDRESS, ENGINE, FILES, PATH, SERVERS, file_of, read_engine
 from fate_flow.api.v1.tables.local_job import local_job
 from fate_flow.components.providers.builtin import DOWNLOAD, FETCH, MYSQL_NAME, MYSQL_TABLE, UPLOAD, WRITER
@@ -327,18 +328,17 @@ class _DataRoutes:
     @declared(
         "List the newest uploads.", READ,
         takes=JOB | {"limit": whole(f"How many; {MOST_ROWS} at most.", 1, default=10)},
-        data=UPLOADS,
+        data=UPLOADS, aside=JOBS_BESIDE,
     )
     def history(self) -> Response:
         body = silent_json()
         job_id = read_job_id(body) if body.get("job_id") is not None else ""
         rows = self._views.uploads(read_whole(body, "limit", 10, 1), job_id)
-        return ok(
-            [
-                {row["job_id"]: {"upload_info": row["info"], "notes": row["notes"], "schema": row["schema"]}}
-                for row in rows
-            ]
-        )
+        found = [
+            {row["job_id"]: {"upload_info": row["info"], "notes": row["notes"], "schema": row["schema"]}}
+            for row in rows
+        ]
+        return ok(found, **jobs_beside(self._views, (row["job_id"] for row in rows)))
 
     # ------------------------------------------------------------------ tables
 

@@ -9,6 +9,7 @@ from fate_flow.api.http.declared import COUNT, TEXT, a_list, an_object, declared
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, ok
 from fate_flow.api.v1.jobs.board_data import COLUMNS, MOST_SHOWN, ROWS, columns_of, first_rows
+from fate_flow.api.v1.rendering.jobs_beside import JOBS_BESIDE, jobs_beside
 from fate_flow.components.providers.builtin import WRITTEN
 from fate_flow.core.access.client_roles import ClientRole
 from fate_flow.core.model import artifact
@@ -45,6 +46,7 @@ def blueprint(services: Services) -> Blueprint:
 class _TableRoutes:
     def __init__(self, services: Services) -> None:
         self._context = services.context
+        self._views = services.views
 
     @declared(f"Show the first {MOST_SHOWN} rows of a table.", ClientRole.SUBMIT, needs=TABLE, data=_PREVIEW)
     def preview(self) -> Response:
@@ -76,6 +78,7 @@ class _TableRoutes:
 
     @declared(
         "List the jobs whose tasks made this table, read it or passed it on.", ClientRole.READ, needs=TABLE, data=_JOBS,
+        aside=JOBS_BESIDE,
     )
     def jobs(self) -> Response:
         """Return the jobs here whose tasks made this table, read it or passed it on, newest first."""
@@ -87,7 +90,7 @@ class _TableRoutes:
             return handed_on if not table.job_id or table.job_id in handed_on else (*handed_on, table.job_id)
 
         found = self._context.read(find)
-        return ok({"count": len(found), "job": list(found)})
+        return ok({"count": len(found), "job": list(found)}, **jobs_beside(self._views, found))
 
     def _parents(self, tx: Transaction, table: TableMeta | None) -> list[Name]:
         """Return the tables that the task that made it read at its seat."""

@@ -27,7 +27,8 @@ from fate_flow.api.http.file_routes import file_follows
 from fate_flow.api.http.json_text import to_json
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import OUTPUT_TABLES
-from fate_flow.api.v1.envelope import HttpError, arguments, attached, failed, ok, reply
+from fate_flow.api.v1.envelope import SUCCESS, HttpError, arguments, attached, failed, ok, reply
+from fate_flow.api.v1.rendering.jobs_beside import JOBS_BESIDE, jobs_beside
 from fate_flow.components.tables.table import NoSuchTable
 from fate_flow.core.access.client_roles import OPERATE, READ, SUBMIT
 from fate_flow.core.model.errors import NotFound
@@ -77,17 +78,21 @@ class _TrackingRoutes:
         self._own = services.settings.party_id
         self._asking = services.asking
 
-    @declared("List the components of a job.", READ, needs=JOB, data=an_object({"components": a_list(TEXT)}))
+    @declared(
+        "List the components of a job.", READ, needs=JOB, data=an_object({"components": a_list(TEXT)}),
+        aside=JOBS_BESIDE,
+    )
     def components(self) -> Response:
         job_id = read_job_id(arguments("job_id"))
         document = self._views.document(job_id)
         if document is None:
             return failed(100, f"can not found job {job_id}")
-        return ok({"components": list(document.dsl.get("components", {}))})
+        return ok({"components": list(document.dsl.get("components", {}))}, **self._beside(job_id))
 
     @declared(
         "Show the parameters of a component.", READ, needs=COMPONENT,
         data={**FREE, "properties": {"module": TEXT}, "required": ["module"]},
+        aside=JOBS_BESIDE,
     )
     def parameters(self) -> Response:
         """Return the module, and the values of the keys that end in `Param`."""
@@ -103,23 +108,32 @@ class _TrackingRoutes:
                 f"{spec.initiator}, the initiator"
             )
         read = component_parameters_on(spec, task, party)
-        return ok({key: value for key, value in read.items() if key == "module" or key.endswith("Param")})
+        found = {key: value for key, value in read.items() if key == "module" or key.endswith("Param")}
+        return ok(found, **self._beside(job_id))
+
+    def _beside(self, job_id: str) -> dict[str, Any]:
+        return jobs_beside(self._views, [job_id])
 
     # ------------------------------------------------------------------ metrics
 
-    @declared("List the names of a component's metrics.", READ, needs=COMPONENT, data=by_name(a_list(TEXT)))
+    @declared(
+        "List the names of a component's metrics.", READ, needs=COMPONENT, data=by_name(a_list(TEXT)),
+        aside=JOBS_BESIDE,
+    )
     def metrics(self) -> Response:
+        job_id, found = self._metrics()
         names: dict[str, list[str]] = {}
-        for one in self._metrics():
+        for one in found:
             names.setdefault(one.namespace, []).append(one.name)
-        return ok(names) if names else ok({}, "no data")
+        return ok(names, SUCCESS if names else "no data", **self._beside(job_id))
 
-    @declared("Show all metrics of a component.", READ, needs=COMPONENT, data=by_name(by_name(_ALL)))
+    @declared("Show all metrics of a component.", READ, needs=COMPONENT, data=by_name(by_name(_ALL)), aside=JOBS_BESIDE)
     def metric_all(self) -> Response:
+        job_id, metrics = self._metrics()
         found: dict[str, dict[str, Any]] = {}
-        for one in self._metrics():
+        for one in metrics:
             found.setdefault(one.namespace, {})[one.name] = {"data": one.data, "meta": one.meta}
-        return ok(found) if found else ok({}, "no data")
+        return ok(found, SUCCESS if found else "no data", **self._beside(job_id))
 
     @declared(
         "Show one metric of a component.", READ, needs={"metric_namespace": TEXT, "metric_name": TEXT} | COMPONENT,
@@ -129,14 +143,15 @@ class _TrackingRoutes:
         """Return one metric."""
         body = arguments("metric_namespace", "metric_name", *_NEEDED)
         wanted = read_text(body, "metric_namespace"), read_text(body, "metric_name")
-        for one in self._metrics():
+        for one in self._metrics()[1]:
             if (one.namespace, one.name) == wanted:
                 return ok(one.data, meta=one.meta)
         return ok([], "no data", meta={})
 
-    def _metrics(self) -> tuple[Metric, ...]:
+    def _metrics(self) -> tuple[str, tuple[Metric, ...]]:
+        """Return the job and the metrics that the request means."""
         job_id, party, name, _ = _component()
-        return tuple(map(for_fate_1, self._views.metrics(job_id, name, party)))
+        return job_id, tuple(map(for_fate_1, self._views.metrics(job_id, name, party)))
 
     # ------------------------------------------------------------------ outputs
 
@@ -163,7 +178,9 @@ class _TrackingRoutes:
             raise HttpError(NO_DATA, f"no data: {error.message}") from error
         return tar_response(f"job_{job_id}_{name}_{party.role}_{party.party_id}_output_data.tar.gz", members)
 
-    @declared("List a component's output tables.", READ, needs=COMPONENT, data=OUTPUT_TABLES, relays=True)
+    @declared(
+        "List a component's output tables.", READ, needs=COMPONENT, data=OUTPUT_TABLES, aside=JOBS_BESIDE, relays=True,
+    )
     def output_tables(self) -> Response:
         job_id, party, name, _ = _component()
         document = self._views.document(job_id)
@@ -179,7 +196,8 @@ class _TrackingRoutes:
             [
                 {"table_name": one.name, "table_namespace": one.namespace, "data_name": one.data_name}
                 for one, _ in made
-            ]
+            ],
+            **self._beside(job_id),
         )
 
     @declared(
@@ -206,7 +224,7 @@ class _TrackingRoutes:
     @file_follows
     @declared(
         "Show the summary of a component, as data or as a file.", READ, needs=COMPONENT, takes={"filename": FILE_NAME},
-        data=FREE, file="application/json", content=_SUMMARY, also=_NO_DATA,
+        data=FREE, aside=JOBS_BESIDE, file="application/json", content=_SUMMARY, also=_NO_DATA,
     )
     def summary(self) -> Response:
         """Return the summary as data, or as a file if the client names one."""
@@ -215,7 +233,7 @@ class _TrackingRoutes:
         if found is None:
             raise HttpError(NO_DATA, "no data")
         file_name = read_file_name(body, "filename")
-        return attached(found, file_name) if file_name else ok(dict(found))
+        return attached(found, file_name) if file_name else ok(dict(found), **self._beside(job_id))
 
 
 def _component() -> tuple[str, Party, str, dict[str, Any]]:

@@ -46,8 +46,9 @@ def test_parameters_of_a_task_that_is_none(world: World, job_id: str, change: di
 
 
 def test_metrics(world: World, job_id: str) -> None:
-    assert world.ask("tracking/component/metrics", of(job_id)) == {"retcode": 0, "retmsg": "no data", "data": {}}
-    assert world.ask("tracking/component/metric/all", of(job_id)) == {"retcode": 0, "retmsg": "no data", "data": {}}
+    jobs = {job_id: {"name": "", "status": "waiting", "create_time": START}}
+    for path in ("tracking/component/metrics", "tracking/component/metric/all"):
+        assert world.ask(path, of(job_id)) == {"retcode": 0, "retmsg": "no data", "data": {}, "jobs": jobs}
     key = TaskKey(job_id, "toy_0", 0, GUEST)
     with world.store.transaction() as tx:
         tx.save_metrics([Metric(key, "train", "sum", (("total", 20), ("n", 2)), {"unit": "ones"}),

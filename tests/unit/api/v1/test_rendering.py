@@ -95,7 +95,7 @@ def test_a_new_column_is_in_no_answer_and_no_filter_by_itself(world: World) -> N
         ]
         said = world.ask("job/query", {"job_id": job_id, "new": 8})
         assert [list(row) for row in JobRow.select(JobRow.f_new).tuples()] == [[7]]
-    assert [len(answer) for answer in answers] == [104, 101, 57, 54, 15, 12]
+    assert [len(answer) for answer in answers] == [105, 102, 57, 54, 15, 12]
     assert not [answer for answer in answers if {"f_new", "new"} & answer.keys()]
     assert [row["f_job_id"] for row in said["data"]] == [job_id]
     assert said["warnings"] == ["new: is not known; it is ignored"]
@@ -117,3 +117,27 @@ def test_what_a_client_means_by_a_status_is_what_it_sees(status: JobStatus) -> N
     seen = shown_status(status.value)
     assert status.value in meant_statuses([seen])
     assert meant_statuses([seen])[0] == seen
+
+
+def test_answers_name_the_jobs_that_they_mention(world: World) -> None:
+    """Beside `data`, so that rows stay as FATE's clients know them; in one query for all jobs of an answer."""
+    held = {"status": JobStatus.RUNNING, "f_resource_in_use": True, "f_claim": "a1"}
+    ids = [world.add_job(f_name=f"nightly {number}", **held) for number in range(3)]
+    for job_id in ids:
+        world.add_task(job_id)
+    known = {
+        job_id: {"name": f"nightly {number}", "status": "running", "create_time": START + number}
+        for number, job_id in enumerate(ids)
+    }
+    of_first = {ids[0]: known[ids[0]]}
+    assert world.ask("job/list/task")["jobs"] == known
+    assert world.ask("job/task/query", {"job_id": ids[0]})["jobs"] == of_first
+    assert world.ask("resource/query")["jobs"] == known
+    assert world.ask("job/history", {"job_id": ids[0]})["jobs"] == of_first
+    assert world.ask("tracking/component/list", {"job_id": ids[0]})["jobs"] == of_first
+    asked: list[str] = []
+    database = world.store.database
+    database.log_sql = lambda sql, _params: asked.append(sql)
+    world.services.views.job_heads(ids)
+    database.log_sql = None
+    assert len([sql for sql in asked if sql.startswith("SELECT")]) == 1

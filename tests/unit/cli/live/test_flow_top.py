@@ -69,7 +69,7 @@ class Server:
         if path == "party/list":
             self.parties_may_answer.wait(30)
         if self.is_older and path in ("job/search", "job/failed"):
-            return Reply(404, {"retcode": 100, "retmsg": "no such route"})
+            return Reply(body={"retcode": 100, "retmsg": "<NotFound '404: Not Found'>"})
         is_of_failed = "failed" in (asked.json.get("status") or ())
         names = {
             "job/search": "running", "job/failed": "failed",

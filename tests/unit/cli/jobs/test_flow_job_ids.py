@@ -8,8 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from fate_flow.cli.connection import job_ids
+from fate_flow.cli.connection.job_lists import has_no_such_route
 from fate_flow.cli.connection.settings_file import store
+from fate_flow.cli.console.reply import ServerReply
 from fate_flow.cli.flow.main import flow as flow_command
+from tests.kit.api.client_world import make_world
 from tests.kit.cli.stub_server import Reply
 
 JOBS = [
@@ -51,7 +54,7 @@ def test_what_is_no_day_is_looked_for_among_the_newest_jobs(stub, begin):
 
 
 def test_an_older_server_is_asked_for_its_list(stub):
-    refusal = Reply(404, {"retcode": 100, "retmsg": "no such route"})
+    refusal = {"retcode": 100, "retmsg": "<NotFound '404: Not Found'>"}
     stub.answers(refusal, {"retcode": 0, "retmsg": "success", "data": {"jobs": JOBS, "count": 2}})
     assert completed("flow job stop -j 20261122", stub.url) == [f"plain,{one['job_id']}" for one in JOBS]
     assert (stub.last.path, stub.last.json) == ("/v1/job/list/job", {"limit": 50, "job_id": "20261122"})
@@ -63,6 +66,14 @@ def test_the_server_that_the_command_names_is_asked(stub):
     host, _, port = stub.url.removeprefix("http://").partition(":")
     store({"ip": host, "port": int(port)})
     assert len(completed("flow job stop -j ", "")) == 2
+
+
+def test_what_a_server_says_of_an_unknown_route_is_known(tmp_path):
+    world = make_world(tmp_path)
+    for path, is_unknown in (("job/unheard_of", True), ("job/search", False), ("job/explain", False)):
+        answer = world.post(path, {})
+        assert has_no_such_route(ServerReply(answer.status_code, answer.json)) is is_unknown
+    world.store.close()
 
 
 @pytest.mark.parametrize("reply", [
