@@ -129,7 +129,13 @@ def accepted(cluster: Cluster, path: Path) -> str:
 
 def test_workers_of_three_parties_reach_each_other(cluster: Cluster, tmp_path: Path) -> None:
     job_id = submitted(cluster, tmp_path, job(LISTENS, CONNECTS))
+    followed = cluster.guest.flow("job", "log", "-j", job_id, "-f")
     cluster.wait(job_id, "success")
+    assert {
+        f"train host-{HOST} | the guest has all", f"train host-{HOST} | from the other host: hello",
+        f"train host-{OTHER} | the guest has all",
+    } <= set(followed.out.splitlines()), "all parties share what their workers print"
+    assert followed.err.splitlines()[-1] == f"job {job_id}: success"
     assert "from the other host: hello" in json.dumps(printed(cluster.parties[HOST], job_id))
     digest = 64
     expected = {

@@ -62,6 +62,16 @@ def test_every_change_is_a_line_on_a_pipe(flow, stub, pauses):
     assert len(pauses) == 4
 
 
+def test_each_line_names_the_job(flow, stub):
+    named = {"name": "totals", "create_time": 1_699_963_200_000}
+    stub.answers(a_look("running", ("psi_0", "running", "running"), **named),
+                 a_look("success", ("psi_0", "success", "success"), **named))
+    lines = flow("job", "watch", "-j", "42").stderr.splitlines()
+    assert lines[0] == "job 42 (totals), created 2023-11-14: running"
+    assert len(lines) == 7
+    assert all(line.startswith("job 42 (totals)") for line in lines), lines
+
+
 def test_a_party_that_does_not_answer_is_a_line_when_that_begins_and_one_when_it_is_over(flow, stub, pauses):
     silence = "host 10000 has not answered for {} s; given up in {} s"
     looks = [a_look("running", wait_reason=silence.format(one, 90 - one)) for one in (2, 3, 14)]
