@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from urllib.parse import quote, urlencode
 
 from fate_flow.core.model.errors import BadRequest
-from fate_flow.core.model.grammar import check_party_id, check_role, shown
+from fate_flow.core.model.grammar import check_component_name, check_party_id, check_role, shown
 from fate_flow.core.model.job import Task, TaskKey
 from fate_flow.core.model.spec import Party
-from fate_flow.store.views.board_task import TaskShares
+from fate_flow.store.views.board_task import TaskShares, WorkerPlace
+from fate_flow.store.views.times.job_times import SharePlace
 
 _LONGEST_NUMBER = 15
+_WORKER_PLACE = re.compile(r"([0-9]{1,9})_([0-9]{1,9})_([0-9A-Za-z-]{1,100})")
+_SHARE_PLACE = re.compile(r"([0-9]{1,16})_([0-9]{1,9})_([a-z]{1,20})_([0-9]{1,10})_(.{1,100})")
 
 
 def number(given: Mapping[str, str], key: str) -> int | None:
@@ -30,6 +34,37 @@ def page_number(given: Mapping[str, str], key: str = "page") -> int:
     if found == 0 or (found or 1) >= 1_000_000:
         raise BadRequest(f"{key}: {shown(given[key])} is not a number of a page")
     return found or 1
+
+
+def worker_place(given: Mapping[str, str]) -> WorkerPlace | None:
+    """Return behind which worker a page of them begins; None: at the first. Raise BadRequest."""
+    text = given.get("workers", "")
+    if not text:
+        return None
+    found = _WORKER_PLACE.fullmatch(text)
+    if found is None:
+        raise BadRequest(f"workers: {shown(text)} is not a place of a worker as a link of this page has it")
+    return WorkerPlace(int(found[1]), int(found[2]), found[3])
+
+
+def written_worker(place: WorkerPlace) -> str:
+    return f"{place.slot}_{place.attempt}_{place.worker_id}"
+
+
+def share_place(given: Mapping[str, str]) -> SharePlace | None:
+    """Return behind which attempt of a task a page of them begins; None: at the first. Raise BadRequest."""
+    text = given.get("tasks", "")
+    if text in ("", "1"):
+        return None
+    found = _SHARE_PLACE.fullmatch(text)
+    if found is None:
+        raise BadRequest(f"tasks: {shown(text)} is neither 1 nor a place of a task as a link of this page has it")
+    party = Party(check_role(found[3], "tasks"), check_party_id(found[4], "tasks"))
+    return SharePlace(int(found[1]), check_component_name(found[5], "tasks"), int(found[2]), party)
+
+
+def written_share(place: SharePlace) -> str:
+    return f"{place.started}_{place.version}_{place.party.role}_{place.party.party_id}_{place.name}"
 
 
 def party_in(given: Mapping[str, str]) -> Party | None:

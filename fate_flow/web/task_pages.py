@@ -17,13 +17,22 @@ from fate_flow.core.model.grammar import check_component_name, check_job_id, che
 from fate_flow.core.model.job import Task
 from fate_flow.core.model.status import TASK_END, TaskStatus
 from fate_flow.store.values import Metric
-from fate_flow.store.views.board_task import WORKERS_PAGE, TaskShares
+from fate_flow.store.views.board_task import TaskShares
 from fate_flow.web.board import Board
 from fate_flow.web.charts.drawing import SIZES, SIZES_OF_BARS, laid_out
 from fate_flow.web.charts.reading import blocks
 from fate_flow.web.charts.values import Block
 from fate_flow.web.pages import CALM, FRESH, HEADERS
-from fate_flow.web.task_addresses import chosen_share, number, page_number, party_in, share_arguments, task_path
+from fate_flow.web.task_addresses import (
+    chosen_share,
+    number,
+    page_number,
+    party_in,
+    share_arguments,
+    task_path,
+    worker_place,
+    written_worker,
+)
 
 BLOCKS_PAGE = 40
 _MOST_KEPT = 8
@@ -47,18 +56,18 @@ class TaskPages:
     def task(self, job_id: str, name: str) -> Response:
         found, spec = self._shares(job_id, name)
         share = chosen_share(found, party_in(request.args), number(request.args, "version"))
-        page = page_number(request.args, "workers")
+        behind = worker_place(request.args)
         is_here = share is not None and share.runs_here
-        details = self._queries.share(share.key, page) if share is not None and is_here else None
+        details = self._queries.share(share.key, behind) if share is not None and is_here else None
         component = spec.tasks.get(name) if spec is not None else None
         goes_on = any(not one.is_final for one in found.shares) or not found.jobs[0].is_final
-        pages = 1 if details is None else max(1, -(-details.worker_count // WORKERS_PAGE))
+        following = written_worker(details.next) if details is not None and details.next is not None else ""
         return self._board.show(
             "task.html", reviews=found.reviews, poll=FRESH if goes_on else CALM, job_id=job_id, name=name,
             module=component.module if component else "", after=sorted(component.upstream) if component else (),
-            parties=component.parties if component else (), found=found, share=share, details=details, page=page,
-            pages=pages, address=Address(job_id, name), is_published=_is_published(share), is_here=is_here,
-            own=self._board.settings.party_id,
+            parties=component.parties if component else (), found=found, share=share, details=details,
+            is_first=behind is None, following=following, address=Address(job_id, name),
+            is_published=_is_published(share), is_here=is_here, own=self._board.settings.party_id,
         )  # fmt: skip
 
     def metrics(self, job_id: str, name: str) -> Response:

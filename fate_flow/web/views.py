@@ -20,7 +20,6 @@ from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.space import no_space
 from fate_flow.store.views import board as board_lists
 from fate_flow.store.views.server_state import EngineUse
-from fate_flow.store.views.times.job_times import MOST_SHARES
 from fate_flow.store.views.times.usage import Reservation
 from fate_flow.web.board import Board
 from fate_flow.web.charts.drawing import SIZES as SIZES_OF_CHARTS
@@ -34,7 +33,7 @@ from fate_flow.web.jobs.timeline import PHASES, SIZES, timeline_of
 from fate_flow.web.jobs.whose_move import who_acts
 from fate_flow.web.pages import CALM, FRESH, HEADERS
 from fate_flow.web.partners import partners_of
-from fate_flow.web.task_addresses import number, page_number
+from fate_flow.web.task_addresses import number, share_place, written_share
 
 _FILTERS = ("status", "text", "party", "person", "component", "after", "before")
 _MOST_EVIDENCE = 3
@@ -140,9 +139,9 @@ class _Views:
         )  # fmt: skip
 
     def history(self, job_id: str) -> Response:
-        page = page_number(request.args, "tasks") if "tasks" in request.args else 0
-        after = number(request.args, "from") or 0
-        found, reviews = self._queries.times(check_job_id(job_id), page, after)
+        behind, after = share_place(request.args), number(request.args, "from") or 0
+        is_folded = not request.args.get("tasks")
+        found, reviews = self._queries.times(check_job_id(job_id), after, behind, is_folded=is_folded)
         if found is None:
             raise self._board.unknown(job_id)
         is_over = found.jobs[0].is_final
@@ -150,8 +149,8 @@ class _Views:
         drawn = timeline_of(found, self._services.context.clock() // _MINUTE * _MINUTE)
         return self._show(
             "history.html", reviews=reviews, poll=0 if after else CALM if is_over else FRESH, job_id=job_id,
-            found=found, moves=[recounted(one) for one in found.moves], drawn=drawn, page=page, after=after,
-            pages=max(1, -(-found.share_count // MOST_SHARES)), phases=PHASES, sizes=SIZES,
+            found=found, moves=[recounted(one) for one in found.moves], drawn=drawn, behind=behind, after=after,
+            further=written_share(found.next_share) if found.next_share else "", phases=PHASES, sizes=SIZES,
             phases_seen=sorted({one.kind for track in drawn.tracks for one in track.phases}, key=list(PHASES).index),
         )  # fmt: skip
 

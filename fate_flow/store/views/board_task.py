@@ -48,10 +48,20 @@ class TaskShares:
 
 
 @dataclass(frozen=True)
-class ShareDetails:
-    """What one attempt has left at this party. `page`: of its workers, from 1."""
+class WorkerPlace:
+    """The place of a worker among those of an attempt: by slot, and of a slot the newest process first."""
 
-    workers: tuple[Worker, ...]
+    slot: int
+    attempt: int
+    worker_id: str
+
+
+@dataclass(frozen=True)
+class ShareDetails:
+    """What one attempt has left at this party."""
+
+    workers: tuple[Worker, ...]          # a page of them
+    next: WorkerPlace | None             # from where the workers go on; None: these were the last ones
     worker_count: int
     failed: int                          # workers that ended otherwise than by being done
     tables: tuple[MadeTable, ...]
@@ -74,19 +84,27 @@ def task_shares(tx: SqlTransaction, job_id: str, name: str) -> TaskShares | None
     return TaskShares(tuple(sorted(jobs, key=lambda job: not job.is_initiator)), shares, count, count_reviews())
 
 
-def share_details(tx: SqlTransaction, key: TaskKey, page: int) -> ShareDetails:
-    is_worker = _of(WorkerRow, key) & (WorkerRow.f_slot != COLLECTOR)
-    ended_badly = WorkerRow.f_reason.is_null(False) & (WorkerRow.f_reason != "done")
-    counts = WorkerRow.select(fn.COUNT(WorkerRow.f_worker_id), fn.SUM(ended_badly)).where(is_worker).tuples().first()
-    in_order = WorkerRow.select(*WORKER_COLUMNS).where(is_worker).order_by(
-        WorkerRow.f_slot, WorkerRow.f_attempt.desc(), WorkerRow.f_worker_id
-    )
-    workers = in_order.limit(WORKERS_PAGE).offset((page - 1) * WORKERS_PAGE)
+def share_details(tx: SqlTransaction, key: TaskKey, behind: WorkerPlace | None) -> ShareDetails:
+    """Return what one attempt of a task has left at this party, with the workers behind this place."""
+    row = WorkerRow
+    is_worker = _of(row, key) & (row.f_slot != COLLECTOR)
+    ended_badly = row.f_reason.is_null(False) & (row.f_reason != "done")
+    counts = row.select(fn.COUNT(row.f_worker_id), fn.SUM(ended_badly)).where(is_worker).tuples().first()
+    where = is_worker
+    if behind is not None:
+        earlier = (row.f_attempt < behind.attempt) | (
+            (row.f_attempt == behind.attempt) & (row.f_worker_id > behind.worker_id)
+        )
+        where &= (row.f_slot > behind.slot) | ((row.f_slot == behind.slot) & earlier)
+    in_order = row.select(*WORKER_COLUMNS).where(where).order_by(row.f_slot, row.f_attempt.desc(), row.f_worker_id)
+    found = [worker_of(one) for one in in_order.limit(WORKERS_PAGE + 1).tuples()]
+    workers = tuple(found[:WORKERS_PAGE])
+    last = WorkerPlace(workers[-1].slot, workers[-1].attempt, workers[-1].worker_id) if workers else None
     summary = SummaryRow.select(SummaryRow.f_summary).where(_of(SummaryRow, key)).tuples().first()
     files = (json.loads(summary[0]) or {}).get("files") if summary else None
     metrics = int(MetricRow.select().where(_of(MetricRow, key)).count())
     return ShareDetails(
-        tuple(worker_of(row) for row in workers.tuples()), int(counts[0]), int(counts[1] or 0), _tables(key),
+        workers, last if len(found) > WORKERS_PAGE else None, int(counts[0]), int(counts[1] or 0), _tables(key),
         files if isinstance(files, dict) else {}, models_of_share(tx, key), metrics,
     )  # fmt: skip
 

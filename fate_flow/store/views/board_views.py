@@ -21,6 +21,7 @@ from fate_flow.store.views.board_tables import (
 from fate_flow.store.views.board_task import (
     ShareDetails,
     TaskShares,
+    WorkerPlace,
     metrics_of_share,
     models_of_share,
     newest_piece,
@@ -40,7 +41,7 @@ from fate_flow.store.views.job_search import (
 from fate_flow.store.views.metrics import joined
 from fate_flow.store.views.read_only import ReadOnly, read_again
 from fate_flow.store.views.snapshots import JobSnapshot, QueuePage, QueuePlace, reviews_page, snapshot_of, waiting_page
-from fate_flow.store.views.times.job_times import JobTimes, job_times
+from fate_flow.store.views.times.job_times import JobTimes, SharePlace, job_times
 from fate_flow.store.views.times.usage import Reservation, reservations_since
 from fate_flow.store.views.wait_reasons import WAIT_FIELDS, with_wait_reasons
 
@@ -55,12 +56,15 @@ class BoardViews(ReadOnly):
             return snapshot_of(tx, job_id, for_board=True), count_reviews()
 
     @read_again
-    def times(self, job_id: str, page: int = 0, after: int = 0) -> tuple[JobTimes | None, int]:
-        """Return what a job did when, None if it is unknown here, and the number of jobs to approve. `page`: of its
-        tracks of tasks; 0: folded if there are many. `after`: the number of the change that those of this page follow.
-        """
+    def times(
+        self, job_id: str, after: int = 0, behind: SharePlace | None = None, *, is_folded: bool = True
+    ) -> tuple[JobTimes | None, int]:
+        """Return what a job did when, None if it is unknown here, and the number of jobs to approve.
+
+        `after`: the number of the change that those of this page follow. `behind`: the place that its tracks of tasks
+        follow. `is_folded`: whether these are folded if there are many."""
         with self._reading() as tx:
-            return job_times(tx, job_id, page, after), count_reviews()
+            return job_times(tx, job_id, after, behind, is_folded=is_folded), count_reviews()
 
     @read_again
     def jobs(self, search: JobSearch, before: Place | None) -> tuple[JobsPage, int]:
@@ -117,10 +121,10 @@ class BoardViews(ReadOnly):
             return task_shares(tx, job_id, name)
 
     @read_again
-    def share(self, key: TaskKey, page: int = 1) -> ShareDetails:
-        """Return what one attempt of a task has left at this party, with a page of its workers."""
+    def share(self, key: TaskKey, behind: WorkerPlace | None = None) -> ShareDetails:
+        """Return what one attempt of a task has left at this party, with a page of its workers, behind this place."""
         with self._reading() as tx:
-            return share_details(tx, key, page)
+            return share_details(tx, key, behind)
 
     @read_again
     def metrics(self, key: TaskKey) -> tuple[Metric, ...]:

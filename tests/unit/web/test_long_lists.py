@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from fate_flow.core.access.authority import JobBinding
+from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.views.board import PAGE
 from tests.kit.api.client_world import GUEST, HOST, START, make_world
@@ -106,3 +108,27 @@ def test_a_folded_timeline_says_of_how_many_tracks(browser: Browser) -> None:
     world.store.database.execute_sql("UPDATE t_task SET f_component_module = f_component_name")
     readable = browser.page(f"/board/jobs/{job_id}/history").readable
     assert "The drawing has the first 100 of 120 tracks of components at parties." in readable
+
+
+def test_a_timeline_goes_on_behind_its_last_task_while_others_start(browser: Browser) -> None:
+    world = browser.world
+    job_id = world.add_job()
+    with world.store.transaction() as tx:
+        tx.add_entries([HistoryEntry(job_id, HistoryLevel.JOB, "waiting", "running", START + 200, GUEST)])
+    names = [f"toy_{number:03}" for number in range(120)]
+    add_tasks(world, job_id, names)
+    for number, name in enumerate(names[:60]):
+        world.write("t_task", {"f_component_name": name}, f_start_time=START + number)
+    page = browser.page(f"/board/jobs/{job_id}/history?tasks=1")
+    seen = tracks_of(page)
+    assert len(seen) == 100
+    world.write("t_task", {"f_component_name": names[100]}, f_start_time=START + 5)        # it is on the first page now
+    while address := following(page):
+        page = browser.page(address)
+        seen += tracks_of(page)
+    assert seen == [f"{name} at {party}" for name in names if name != names[100] for party in (GUEST, HOST)]
+
+
+def tracks_of(page: Page) -> list[str]:
+    """The tracks of tasks in the table of a timeline, in their order; it has a row for each phase."""
+    return list(dict.fromkeys(re.findall(r'<th scope="row">(toy_\d+ at [a-z]+ \d+)</th>', page.text)))

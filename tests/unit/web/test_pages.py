@@ -83,7 +83,7 @@ def paths(jobs: Mapping[str, str]) -> list[str]:
     task = f"/board/jobs/{jobs['filled']}/tasks/toy_0"
     of_host = f"/board/jobs/{jobs['running']}/tasks/toy_0?party=host-10000"
     log = f"{task}/log?worker=0&attempt=0"
-    of_task = [task, f"{task}?version=0&workers=2", of_host, f"{task}/metrics", f"{task}/model?output=model"]
+    of_task = [task, f"{task}?version=0&workers=0_0_w", of_host, f"{task}/metrics", f"{task}/model?output=model"]
     of_task += [log, f"{log}&at=end", f"{log}&find=99"]
     table = f"/board/data/table?namespace=output_{jobs['filled']}&name=made"
     of_task += ["/board/data", "/board/data?origin=output", table, "/board/audit", "/board/audit?kind=act&party=10000"]

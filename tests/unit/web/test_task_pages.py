@@ -77,9 +77,11 @@ def test_a_gang_is_shown_in_pages_with_its_total(browser: Browser) -> None:
     for slot in range(102):
         add_worker(browser.world, job_id, 0, slot)
     first = browser.page(f"/board/jobs/{job_id}/tasks/toy_0")
-    assert "102 processes, page 1 of 2" in first.readable
-    rest = next(one for one in links(first) if "workers=2" in one)
-    assert len(re.findall(r'id="worker-', browser.page(rest).text)) == 2
+    assert "100 of 102 processes" in first.readable
+    add_worker(browser.world, job_id, 0, 102)
+    second = browser.page(next(one for one in links(first) if "workers=" in one))
+    assert re.findall(r'id="worker-\d+-0-(\d+)"', first.text + second.text) == [str(slot) for slot in range(103)]
+    assert "3 of 103 processes, continued" in second.readable
 
 
 # ---------------------------------------------------------------------- logs

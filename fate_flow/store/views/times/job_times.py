@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from peewee import fn
 
@@ -18,6 +20,8 @@ MOST_SHARES = 100
 MOST_PHASES = 1_000
 """Changes of the parties of a job that one page draws, the newest."""
 MOVES_PAGE = 200
+NOT_STARTED = 2**53
+"""In place of the time: it is behind all of them."""
 _OF_PARTIES = (HistoryLevel.JOB.value, HistoryLevel.SEAT.value, HistoryLevel.SILENCE.value)
 
 
@@ -32,6 +36,17 @@ class ShareTimes:
     started: int
     ended: int
     status: str                  # there
+
+
+@dataclass(frozen=True)
+class SharePlace:
+    """The place of an attempt of a task at a party in the order of their start. `started`: `NOT_STARTED` if it has not
+    started yet."""
+
+    started: int
+    name: str
+    version: int
+    party: Party
 
 
 @dataclass(frozen=True)
@@ -57,6 +72,7 @@ class JobTimes:
     phase_count: int
     shares: tuple[ShareTimes, ...]
     share_count: int
+    next_share: SharePlace | None        # from where the shares go on; None: these were the last ones
     begun: tuple[HistoryEntry, ...]      # when the tasks of these shares were ordered to begin
     folded: tuple[FoldedShares, ...]     # the first `MOST_SHARES`
     folded_count: int                    # of all components at parties; 0 if nothing is folded
@@ -65,11 +81,13 @@ class JobTimes:
     next: int                            # the number after which the changes go on; 0: that was all
 
 
-def job_times(tx: SqlTransaction, job_id: str, page: int, after: int) -> JobTimes | None:
+def job_times(
+    tx: SqlTransaction, job_id: str, after: int, behind: SharePlace | None, *, is_folded: bool
+) -> JobTimes | None:  # fmt: skip
     """Return what a job did when; None if it is unknown here.
 
-    `page`: of the tracks of tasks, from 1; 0: folded if there are more than one page has. `after`: the number of the
-    change after which those of this page begin."""
+    `after`: the number of the change after which those of this page begin. `behind`: the same for tracks of tasks.
+    `is_folded`: whether tracks of tasks are folded if there are more than one page has."""
     jobs = tx.jobs_here(job_id)
     if not jobs:
         return None
@@ -80,32 +98,48 @@ def job_times(tx: SqlTransaction, job_id: str, page: int, after: int) -> JobTime
     phases = HistoryRow.select(*ENTRY_COLUMNS).where(of_job & HistoryRow.f_level.in_(_OF_PARTIES))
     newest = list(phases.order_by(HistoryRow.f_id.desc()).limit(MOST_PHASES).tuples())
     share_count = int(TaskRow.select().where(TaskRow.f_job_id == job_id).count())
-    is_folded = not page and share_count > MOST_SHARES
-    folded, folded_count = folded_shares(job_id) if is_folded else ((), 0)
-    shares = () if is_folded else _shares(job_id, max(1, page))
+    folds = is_folded and behind is None and share_count > MOST_SHARES
+    folded, folded_count = folded_shares(job_id) if folds else ((), 0)
+    shares, following = ((), None) if folds else _shares(job_id, behind)
     moves = HistoryRow.select(*ENTRY_COLUMNS).where(of_job & (HistoryRow.f_id > after))
     rows = list(moves.order_by(HistoryRow.f_id).limit(MOVES_PAGE + 1).tuples())
     some = tuple(map(entry_of, rows[:MOVES_PAGE]))
     return JobTimes(
         tuple(sorted(jobs, key=lambda job: not job.is_initiator)), tuple(map(entry_of, reversed(newest))),
-        int(counts[1] or 0), shares, share_count, _begun(job_id, shares), folded, folded_count,
+        int(counts[1] or 0), shares, share_count, following, _begun(job_id, shares), folded, folded_count,
         some, int(counts[0]), some[-1].number if len(rows) > MOVES_PAGE else 0,
     )  # fmt: skip
 
 
-def _shares(job_id: str, page: int) -> tuple[ShareTimes, ...]:
+def _shares(job_id: str, behind: SharePlace | None) -> tuple[tuple[ShareTimes, ...], SharePlace | None]:
+    """Return a page of the shares, and from where they go on."""
     row = TaskRow
+    started = fn.COALESCE(row.f_start_time, NOT_STARTED)
+    order = (started, row.f_component_name, row.f_task_version, row.f_role, row.f_party_id)
+    where = row.f_job_id == job_id
+    if behind is not None:
+        values = (behind.started, behind.name, behind.version, behind.party.role, behind.party.party_id)
+        where &= _is_behind(order, values)
     query = row.select(
         row.f_component_name, row.f_role, row.f_party_id, row.f_task_version, row.f_create_time, row.f_start_time,
         row.f_end_time, row.f_party_status,
-    ).where(row.f_job_id == job_id).order_by(
-        fn.COALESCE(row.f_start_time, 2**53), row.f_component_name, row.f_task_version, row.f_role, row.f_party_id
-    )  # fmt: skip
-    return tuple(
-        ShareTimes(name, Party(role, party_id), version, created or 0, started or 0, ended or 0, status)
-        for name, role, party_id, version, created, started, ended, status
-        in query.limit(MOST_SHARES).offset((page - 1) * MOST_SHARES).tuples()
-    )  # fmt: skip
+    ).where(where).order_by(*order)  # fmt: skip
+    rows = list(query.limit(MOST_SHARES + 1).tuples())
+    shares = tuple(
+        ShareTimes(name, Party(role, party_id), version, created or 0, began or 0, ended or 0, status)
+        for name, role, party_id, version, created, began, ended, status in rows[:MOST_SHARES]
+    )
+    if len(rows) <= MOST_SHARES:
+        return shares, None
+    name, role, party_id, version, _created, began, *_ = rows[MOST_SHARES - 1]
+    return shares, SharePlace(NOT_STARTED if began is None else began, name, version, Party(role, party_id))
+
+
+def _is_behind(order: Sequence[Any], values: Sequence[Any]) -> Any:
+    """Return whether a row comes behind these values in the order of these columns."""
+    (first, *others), (value, *rest) = order, values
+    is_later = first > value
+    return is_later | ((first == value) & _is_behind(others, rest)) if others else is_later
 
 
 def _begun(job_id: str, shares: tuple[ShareTimes, ...]) -> tuple[HistoryEntry, ...]:
