@@ -55,6 +55,11 @@ def _board(job_id: str, key: TaskKey, partner: str, created: int) -> Mapping[str
             JobSearch(component="none"), None
         ),
         "job list of flow": lambda views: views.board.jobs_found(JobSearch(), None, 10, tuple(LISTED_JOB)),
+        "completion of an id": lambda views: views.board.jobs_found(
+            JobSearch(text=job_id[:9], after=created - 1, before=created + 1), None, 50, tuple(LISTED_JOB)
+        ),
+        "failed jobs of flow top": lambda views: views.board.failed_jobs(created - 1, 5, tuple(LISTED_JOB)),
+        "jobs by their ids": lambda views: views.job_heads([job_id, "unknown"]),
         "board, a job": lambda views: views.board.job(job_id),
         "board, a task": lambda views: views.board.task(job_id, key.name),
         "board, a share of a task": lambda views: views.board.share(key),
