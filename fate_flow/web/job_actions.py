@@ -130,7 +130,7 @@ def _next_review(board: Board, decided: str) -> str:
     """Return the page of the next job that waits for this person, or the list if none does.
 
     It is the next one in the list, which has the oldest first; behind its end, the list is looked at from its begin."""
-    author, waiting = _author(board.services), board.views.queue(1, 0).unapproved
+    author, waiting = _author(board.services), board.views.queue(1, 0, for_board=True).unapproved
     place = next((number for number, one in enumerate(waiting) if one.job_id == decided), 0)
     following = (*waiting[place:], *waiting[:place])
     found = next((one for one in following if one.job_id != decided and not _has_approved(one, author)), None)

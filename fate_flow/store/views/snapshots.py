@@ -99,8 +99,9 @@ def _newest_metric(job_id: str) -> int:
     return MetricRow.select(fn.MAX(MetricRow.f_id)).where(MetricRow.f_job_id == job_id).scalar() or 0
 
 
-def queue_page(tx: SqlTransaction, limit: int, offset: int) -> QueuePage:
-    """Return, in order, `limit` jobs of the queue behind the first `offset`; they are found by an index."""
+def queue_page(tx: SqlTransaction, limit: int, offset: int, *, for_board: bool = False) -> QueuePage:
+    """Return, in order, `limit` jobs of the queue behind the first `offset`; they are found by an index. `for_board`:
+    no document is read, so there is no digest of a job without a stored binding."""
     rows = (
         JobRow.select(*JOB_COLUMNS).where(waiting_here()).order_by(*IN_QUEUE)
         .limit(min(limit, MOST_ROWS)).offset(offset).tuples()
@@ -108,9 +109,8 @@ def queue_page(tx: SqlTransaction, limit: int, offset: int) -> QueuePage:
     jobs = tuple(job_of(row) for row in rows)
     seats = _seats_of(jobs)
     hold, unapproved = tx.intake_hold(), tx.unapproved_jobs(MOST_ROWS)
-    passers = (one for job in jobs for one in job.passers)
-    names = names_of((*(job.job_id for job in (*jobs, *unapproved)), *passers))
-    digests = digests_of(tx, (job.job_id for job in unapproved))
+    names = names_of((*(job.job_id for job in (*jobs, *unapproved)), *_passers(jobs)))
+    digests = digests_of(tx, (job.job_id for job in unapproved), reads_documents=not for_board)
     count, steady = tx.count_waiting(), tx.steady()
     reviews = len(unapproved) if len(unapproved) < MOST_ROWS else count_reviews()
     return QueuePage(offset + 1, jobs, seats, count, steady, hold, unapproved, names, digests, reviews)
@@ -132,7 +132,8 @@ def waiting_page(tx: SqlTransaction, behind: QueuePlace | None) -> tuple[QueuePa
     jobs = tuple(map(job_of, query.order_by(*IN_QUEUE).limit(PAGE + 1).tuples()))
     some = jobs[:PAGE]
     first = tx.place_in_queue(some[0]) if some and behind is not None else 1
-    names, count, steady = names_of(job.job_id for job in some), tx.count_waiting(), tx.steady()
+    names = names_of((*(job.job_id for job in some), *_passers(some)))
+    count, steady = tx.count_waiting(), tx.steady()
     page = QueuePage(first, some, _seats_of(some), count, steady, tx.intake_hold(), (), names, {}, count_reviews())
     return page, QueuePlace(*some[-1].order) if len(jobs) > PAGE else None
 
@@ -145,9 +146,14 @@ def reviews_page(tx: SqlTransaction, behind: Place | None) -> tuple[QueuePage, P
     query = JobRow.select(*JOB_COLUMNS).where(where)
     jobs = tuple(map(job_of, query.order_by(*BY_AGE).limit(PAGE + 1).tuples()))
     some = jobs[:PAGE]
-    names, digests = names_of(job.job_id for job in some), digests_of(tx, (job.job_id for job in some))
+    ids = [job.job_id for job in some]
+    names, digests = names_of(ids), digests_of(tx, ids, reads_documents=False)
     page = QueuePage(1, (), {}, 0, 0, None, some, names, digests, count_reviews())
     return page, _place_of(some[-1]) if len(jobs) > PAGE else None
+
+
+def _passers(jobs: Iterable[Job]) -> Iterable[str]:
+    return (one for job in jobs for one in job.passers)
 
 
 def _place_of(job: Job) -> Place:

@@ -126,10 +126,10 @@ class Views(ReadOnly):
             return snapshot_of(tx, job_id)
 
     @read_again
-    def queue(self, limit: int, offset: int) -> QueuePage:
-        """Return, in order, `limit` jobs of the queue behind the first `offset`."""
+    def queue(self, limit: int, offset: int, *, for_board: bool = False) -> QueuePage:
+        """Return, in order, `limit` jobs of the queue behind the first `offset`; `for_board`: as `queue_page` says."""
         with self._reading() as tx:
-            return queue_page(tx, limit, offset)
+            return queue_page(tx, limit, offset, for_board=for_board)
 
     # ------------------------------------------------------------------ tasks
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fate_flow.core.access.client_roles import APPROVE, OPERATE, READ, SUBMIT, ClientRole
+from fate_flow.core.access.client_roles import APPROVE, AUDIT, OPERATE, READ, SUBMIT, ClientRole
 from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.job import Job
@@ -200,6 +201,28 @@ def test_a_reader_has_no_buttons_and_can_do_nothing(world: World, name: str) -> 
     assert response.status_code == 403
     assert "has no client role for this" in response.text
     assert not row(world, job_id).cancel_requested
+
+
+@pytest.mark.parametrize("roles", [READ, AUDIT])
+def test_roles_that_only_read_see_no_buttons(world: World, roles: ClientRole) -> None:
+    """What a form asks by GET changes nothing; auditors also have the record checked, which changes nothing either."""
+    job_id = world.add_job(status=JobStatus.FAILED)
+    world.add_task(job_id)
+    review(world)
+    browser = browser_of(world, roles)
+    pages = ["", "jobs", f"jobs/{job_id}", f"jobs/{job_id}/history", f"jobs/{job_id}/tasks/toy_0", "queue", "approvals",
+             "data"]  # fmt: skip
+    for path in [*pages, *(["audit"] if roles == AUDIT else [])]:
+        page = browser.page(f"/board/{path}")
+        sent = {str(one.attributes["action"]) for one in page.tags
+                if one.name == "form" and one.attributes.get("method") == "post"}  # fmt: skip
+        checks = {"/board/audit/verify", "/board/audit/reconcile"} if path == "audit" else set()
+        assert "/board/sign-out" in sent <= {"/board/sign-out", *checks}, path
+        assert not [one for one in page.tags if one.attributes.get("class") == "button"], path
+        names = re.findall("<button[^>]*>([^<]+)</button>", page.text)
+        of_record = {"Verify all logs", "Compare both logs"} if checks else set()
+        assert set(names) <= {"Sign out", "Show", "Count all that fit"} | of_record, path
+    assert browser.get("/board/audit").status_code == (200 if roles == AUDIT else 403)
 
 
 @pytest.mark.parametrize(("name", "form", "status"), [

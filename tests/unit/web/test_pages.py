@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Mapping
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from fate_flow.core.model.job import Answer
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.documents import digest_of
+from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.store.values import Document, Submission
 from fate_flow.store.views import board, job_search
 from fate_flow.store.views.board import MOST_COUNTED, PAGE
@@ -95,19 +97,34 @@ def paths(jobs: Mapping[str, str]) -> list[str]:
 
 def test_nothing_is_inline_or_from_elsewhere(browser: Browser, jobs: Mapping[str, str]) -> None:
     for path in [*paths(jobs), "/board/nothing"]:
-        response = browser.get(path)
-        assert response.status_code in (200, 404), response.text
-        page = Page(response.text)
-        assert page.inside_scripts == "", path
-        for tag in page.tags:
-            assert tag.name not in ("style", "base", "iframe", "object", "embed", "img"), path
-            names = {name for name in tag.attributes if name == "style" or name.startswith(("on", "hx-"))}
-            assert names == set(), (path, tag)
-            for name in ("src", "href", "action"):
-                assert str(tag.attributes.get(name, "/board/")).startswith(("/board/", "#")), (path, tag)
-        assert EVIL not in response.text
-        given = response.headers["Content-Security-Policy"].split(";")
-        assert dict(part.strip().partition(" ")[::2] for part in given) == POLICY
+        check_nothing_inline(path, browser.get(path))
+
+
+def test_nothing_is_inline_on_the_pages_of_the_record_and_of_the_sign_in(tmp_path: Path) -> None:
+    browser = Browser(recorded_world(tmp_path))
+    for name, (ask, _) in asks_of_record(browser, tmp_path).items():
+        check_nothing_inline(name, ask())
+    (tmp_path / "signed").mkdir()
+    signed = Browser(make_world(tmp_path / "signed", client_keys=ClientKeys("the-app", "the-secret")))
+    check_nothing_inline("sign-in", signed.get("/board/sign-in?next=/board/jobs"))
+    refused = signed.sign_in(ClientKeys(f"{EVIL}", "x"), target=f"/board/{EVIL}")
+    check_nothing_inline("refused sign-in", refused)
+
+
+def check_nothing_inline(path: str, response: TestResponse) -> None:
+    assert response.status_code in (200, 403, 404), response.text
+    page = Page(response.text)
+    assert page.inside_scripts == "", path
+    assert [one.name for one in page.tags].count("main") == 1, path
+    for tag in page.tags:
+        assert tag.name not in ("style", "base", "iframe", "object", "embed", "img"), path
+        names = {name for name in tag.attributes if name == "style" or name.startswith(("on", "hx-"))}
+        assert names == set(), (path, tag)
+        for name in ("src", "href", "action"):
+            assert str(tag.attributes.get(name, "/board/")).startswith(("/board/", "#")), (path, tag)
+    assert EVIL not in response.text
+    given = response.headers["Content-Security-Policy"].split(";")
+    assert dict(part.strip().partition(" ")[::2] for part in given) == POLICY
 
 
 def test_no_script_of_ours_makes_code_or_markup_of_text() -> None:
@@ -148,22 +165,28 @@ def test_a_page_asks_few_queries(browser: Browser, jobs: Mapping[str, str]) -> N
 def test_a_page_of_the_record_asks_few_queries(tmp_path: Path) -> None:
     """Verifying reads each log as a whole, so it asks so many for each of the two, and one more."""
     browser = Browser(recorded_world(tmp_path))
+    for name, (ask, most) in asks_of_record(browser, tmp_path).items():
+        with counted_queries(browser.world) as queries:
+            response = ask()
+        assert response.status_code == 200, response.text
+        assert 1 <= len(of_view(queries)) <= most, (name, queries)
+
+
+def asks_of_record(
+    browser: Browser, tmp_path: Path
+) -> Mapping[str, tuple[Callable[[], TestResponse], int]]:
+    """The pages about the record of a job and about all of it, and how many queries each may ask."""
     proof = their_file(browser.world, tmp_path / "theirs", Answer(0, is_recorded=True))
     found = re.search(r'name="form_token" value="([^"]+)"', browser.get("/board/audit").text)
     assert found is not None
     token = {"form_token": found[1]}
     form = {**token, "party": "10000", "file": (io.BytesIO(proof.encode()), "with.proof")}
-    asks: Mapping[str, tuple[Callable[[], TestResponse], int]] = {
+    return {
         "record": (lambda: browser.get(f"/board/jobs/{RECORDED}/record"), MOST_QUERIES),
         "record, continued": (lambda: browser.get(f"/board/jobs/{RECORDED}/record?from=1"), MOST_QUERIES),
         "verify": (lambda: browser.client.post("/board/audit/verify", data=token), 1 + 2 * MOST_QUERIES),
         "reconcile": (lambda: browser.client.post("/board/audit/reconcile", data=form), MOST_QUERIES),
     }
-    for name, (ask, most) in asks.items():
-        with counted_queries(browser.world) as queries:
-            response = ask()
-        assert response.status_code == 200, response.text
-        assert 1 <= len(of_view(queries)) <= most, (name, queries)
 
 
 def test_a_command_about_many_restarting_tasks_asks_few_queries(browser: Browser) -> None:
@@ -186,13 +209,16 @@ def test_a_view_costs_few_requests(browser: Browser, jobs: Mapping[str, str]) ->
 
 
 def test_a_list_reads_no_documents_and_counts_no_history(browser: Browser, jobs: Mapping[str, str]) -> None:
-    for path in ("/board/", "/board/jobs"):
+    unbound = browser.world.add_job(party=HOST, initiator=GUEST, f_approval="pending")
+    for path in ("/board/", "/board/jobs", "/board/queue", "/board/approvals", "/board/data", "/board/audit"):
         with counted_queries(browser.world) as queries:
-            browser.get(path)
+            assert browser.get(path).status_code == 200
         assert not re.search(r"f_dsl|f_runtime_conf|f_component_parameters", " ".join(queries)), path
         for one in queries:
             is_bounded = "f_approval" in one or "f_status" in one or f"LIMIT {MOST_COUNTED + 1}" in one
             assert "COUNT(" not in one or is_bounded, (path, one)
+    assert re.search(f"review-{unbound}.*its digest is on the page of the job", browser.get("/board/approvals").text)
+    assert digest_of(TOY) in browser.page(f"/board/jobs/{unbound}").readable
 
 
 def test_a_page_that_has_not_changed_is_not_sent_again(browser: Browser, jobs: Mapping[str, str]) -> None:
@@ -333,6 +359,10 @@ def test_the_queue_has_its_order_and_what_each_job_waits_for(browser: Browser, j
     for text in ("2 waiting jobs", "free cores", "until Monday"):
         assert text in page.readable
     assert page.text.index(jobs["waiting"]) < page.text.index(behind)
+    passed = f"11 times, last by passed {EVIL}, 20260101000000000009"
+    for path in ("/board/queue", f"/board/jobs/{jobs['waiting']}"):
+        text = unescape(re.sub(r"</?a\b[^>]*>", "", browser.get(path).text))
+        assert passed in text, path
 
 
 def test_approvals_lead_to_the_oldest(browser: Browser, jobs: Mapping[str, str]) -> None:
