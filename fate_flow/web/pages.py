@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from flask import Response, request
@@ -69,7 +70,7 @@ class Pages:
             loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined,
             trim_blocks=True, lstrip_blocks=True, auto_reload=False,
         )  # fmt: skip
-        self._templates.filters.update(moment=moment, counted=counted)
+        self._templates.filters.update(moment=moment, counted=counted, quoted=quote)
         self._templates.globals.update(asset=self._asset)
 
     def show(
