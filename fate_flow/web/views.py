@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from shlex import quote
 from typing import Any
 from urllib.parse import urlencode
@@ -27,7 +27,7 @@ from fate_flow.web.charts.drawing import laid_out
 from fate_flow.web.charts.usage import DAY, end_of_quarters, usage_blocks, usage_of
 from fate_flow.web.jobs.document_changes import changes
 from fate_flow.web.jobs.folded_graph import folded
-from fate_flow.web.jobs.graph import MOST_DRAWN, nodes_of
+from fate_flow.web.jobs.graph import MOST_DRAWN, nodes_of, page_of
 from fate_flow.web.jobs.seat_resources import resources_of
 from fate_flow.web.jobs.timeline import PHASES, SIZES, timeline_of
 from fate_flow.web.jobs.whose_move import who_acts
@@ -125,16 +125,19 @@ class _Views:
             snapshot, engines_here(context, snapshot, spec), spec, now=0, order=tuple(spec.tasks) if spec else (),
             limit=context.rules.party_silence, least_ttl=context.ceilings.ttl_of(0), no_space="",
         )
-        nodes = nodes_of(spec, found["tasks"]) if spec is not None else ()
-        groups = folded(nodes) if len(nodes) > MOST_DRAWN else ()
-        drawn = json.dumps([one.as_json() for one in groups or nodes]) if len(nodes) > 1 else ""
+        nodes, behind = nodes_of(spec, found["tasks"]), request.args.get("from", "")
+        rows, following = page_of(nodes, behind)
+        groups = folded(nodes) if spec is not None and len(nodes) > MOST_DRAWN else ()
+        drawn = json.dumps([one.as_json() for one in groups or nodes]) if spec is not None and len(nodes) > 1 else ""
         differs = changes(before.document, document) if document and before else ()
         is_over = found["status"] in ("success", "failed", "canceled", "timeout")
         return self._show(
             "job.html", reviews=reviews, poll=CALM if is_over else FRESH, job=found, nodes=nodes, drawn=drawn,
+            rows=rows, is_first=not behind, following=following, is_read=spec is not None,
             tasks={one["component_name"]: one for one in found["tasks"]}, is_over=is_over,
             before=before, differs=differs,
-            acts=who_acts(found, self._settings.party_id), parameters=_parameters(spec), groups=groups,
+            acts=who_acts(found, self._settings.party_id), groups=groups,
+            parameters=_parameters(spec, {one.name for one in rows}),
             resources=resources_of(context, spec, found["parties"]),
         )  # fmt: skip
 
@@ -159,10 +162,10 @@ def _list_command(kept: Mapping[str, str]) -> str:
     return " ".join(["flow job list", *(f"--{key} {quote(value)}" for key, value in kept.items())])
 
 
-def _parameters(spec: JobSpec | None) -> Sequence[Mapping[str, Any]]:
-    """Return the parameters of each task: those that are the same at all its parties, and what differs."""
+def _parameters(spec: JobSpec | None, names: Collection[str]) -> Sequence[Mapping[str, Any]]:
+    """Return the parameters of each of these tasks: those that are the same at all its parties, and what differs."""
     found = []
-    for task in spec.tasks.values() if spec is not None else ():
+    for task in (one for one in spec.tasks.values() if one.name in names) if spec is not None else ():
         by_party = {str(party): dict(values) for party, values in task.parameters.items() if values}
         keys = sorted({key for values in by_party.values() for key in values})
         rows = []

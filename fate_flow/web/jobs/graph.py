@@ -6,10 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fate_flow.core.model.errors import BadRequest
+from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.spec import JobSpec
 
 MOST_DRAWN = 100
 """Nodes in a drawing; the graph of a larger job is folded."""
+TASKS_PAGE = 100
+"""Tasks in the table of one page; not less than `MOST_DRAWN`, since nodes lead to their rows."""
 NOT_BEGUN = ""
 """The status of a task that has no row yet."""
 
@@ -30,10 +34,29 @@ class Node:
         }  # fmt: skip
 
 
-def nodes_of(spec: JobSpec, tasks: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
-    """Return the tasks of a job in the order of the document. `tasks`: those with rows, as `explained` gives them."""
+def nodes_of(spec: JobSpec | None, tasks: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
+    """Return the tasks of a job in the order of the document; without one, what is known of those that have rows.
+
+    `tasks`: those with rows, as `explained` gives them."""
+    if spec is None:
+        return tuple(map(_known, tasks))
     begun = {one["component_name"]: one for one in tasks}
     return tuple(_node(spec, name, begun.get(name)) for name in spec.tasks)
+
+
+def page_of(nodes: Sequence[Node], behind: str) -> tuple[Sequence[Node], str]:
+    """Return the tasks of a page behind the one with this name (empty: the first ones), and the name of the last one if
+    there are more. Raise BadRequest if there is no such task."""
+    place = next((number for number, one in enumerate(nodes, 1) if one.name == behind), None) if behind else 0
+    if place is None:
+        raise BadRequest(f"from: the job has no task {shown(behind)}")
+    some = nodes[place : place + TASKS_PAGE]
+    return some, some[-1].name if place + TASKS_PAGE < len(nodes) else ""
+
+
+def _known(task: Mapping[str, Any]) -> Node:
+    parties = tuple((f"{one['role']} {one['party_id']}", one["status_detail"]) for one in task["parties"])
+    return Node(task["component_name"], task["module"], task["status_detail"], parties, ())
 
 
 def _node(spec: JobSpec, name: str, begun: Mapping[str, Any] | None) -> Node:

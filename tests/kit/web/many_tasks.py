@@ -41,11 +41,28 @@ def add_restarting_job(world: World, count: int) -> str:
     return job_id
 
 
-def chain(count: int) -> Document:
+def fill_shares(world: World, job_id: str, count: int, parties: Sequence[Party]) -> None:
+    """Add the running tasks toy_0, toy_1 and so on to a job, each at all these parties; by few statements."""
+    add_tasks(
+        world, job_id, ["toy_0"], parties, f_status="running", f_party_status="running", f_start_time=START,
+        f_component_module="Intersection",
+    )  # fmt: skip
+    database = world.store.database
+    columns = [row[1] for row in database.execute_sql("PRAGMA table_info(t_task)").fetchall()]
+    changed = {"f_task_id": "f_job_id || '_toy_' || i", "f_component_name": "'toy_' || i"}
+    database.execute_sql(
+        f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count - 1}) "
+        f"INSERT INTO t_task ({', '.join(columns)}) "
+        f"SELECT {', '.join(changed.get(name, name) for name in columns)} FROM n, t_task WHERE f_job_id = ?", (job_id,),
+    )  # fmt: skip
+
+
+def chain(count: int, hosts: Sequence[int] = (10000,)) -> Document:
     """A job of so many tasks, one after the other."""
     components: dict[str, Any] = {"toy_0": {"module": "Reader", "output": {"data": ["data"]}}}
     for number in range(1, count):
         before = {"data": {"data": [f"toy_{number - 1}.data"]}}
         components[f"toy_{number}"] = {"module": "Intersection", "input": before, "output": {"data": ["data"]}}
     table = {"toy_0": {"table": {"name": "a", "namespace": "b"}}}
-    return Document({"components": components}, {**TOY_CONF, "component_parameters": {"common": table}}, {})
+    conf = {**TOY_CONF, "role": {"guest": [9999], "host": list(hosts)}, "component_parameters": {"common": table}}
+    return Document({"components": components}, conf, {})

@@ -9,14 +9,17 @@ import pytest
 
 from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
+from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
+from fate_flow.store.values import Document
 from fate_flow.store.views.board import PAGE
 from tests.kit.api.client_world import GUEST, HOST, START, make_world
 from tests.kit.web.browser import Browser, Page, counted_queries, of_view
 from tests.kit.web.many_jobs import copy_job
-from tests.kit.web.many_tasks import add_tasks
+from tests.kit.web.many_tasks import add_tasks, chain, fill_shares
 
 MOST_QUERIES = 10
+UNREADABLE = Document({"components": {"toy_0": {"module": "NobodyKnowsIt"}}}, {"role": 7}, {})
 FIRST = "20260101120000000000"
 
 
@@ -132,3 +135,39 @@ def test_a_timeline_goes_on_behind_its_last_task_while_others_start(browser: Bro
 def tracks_of(page: Page) -> list[str]:
     """The tracks of tasks in the table of a timeline, in their order; it has a row for each phase."""
     return list(dict.fromkeys(re.findall(r'<th scope="row">(toy_\d+ at [a-z]+ \d+)</th>', page.text)))
+
+
+def test_a_job_of_1000_tasks_at_five_parties_is_paged(browser: Browser) -> None:
+    world, hosts = browser.world, (10000, 10001, 10002, 10003)
+    job_id = world.add_job(status=JobStatus.RUNNING, document=chain(1_000, hosts), f_start_time=START)
+    fill_shares(world, job_id, 1_000, (GUEST, *(Party("host", str(one)) for one in hosts)))
+    with counted_queries(world) as queries:
+        page = browser.page(f"/board/jobs/{job_id}")
+    assert len(of_view(queries)) <= MOST_QUERIES, queries
+    assert len(page.text) < 110_000
+    assert "100 of 1000 tasks, in the order of the document" in page.readable
+    assert page.readable.count("host 10003: running") == 100
+
+
+def test_the_tasks_of_a_job_go_on_behind_the_last_one(browser: Browser) -> None:
+    job_id = browser.world.add_job(status=JobStatus.RUNNING, document=chain(220), f_start_time=START)
+    fill_shares(browser.world, job_id, 150, (GUEST, HOST))
+    page = browser.page(f"/board/jobs/{job_id}")
+    seen = listed(page, "task-")
+    while address := following(page):
+        page = browser.page(address)
+        seen += listed(page, "task-")
+        assert " of 220 tasks, in the order of the document, continued" in page.readable
+        parameters = [one for one in page.tags if str(one.attributes.get("id", "")).startswith("parameters-")]
+        assert not parameters           # only toy_0 has any
+    assert seen == [f"toy_{number}" for number in range(220)]
+    assert "from: the job has no task" in browser.page(f"/board/jobs/{job_id}?from=other", 400).readable
+
+
+def test_a_job_whose_document_cannot_be_read_has_its_tasks(browser: Browser) -> None:
+    job_id = browser.world.add_job(status=JobStatus.RUNNING, document=UNREADABLE, f_start_time=START)
+    fill_shares(browser.world, job_id, 120, (GUEST, HOST))
+    page = browser.page(f"/board/jobs/{job_id}")
+    assert "100 of 120 tasks with rows here: the document cannot be read, so others may be missing" in page.readable
+    assert len({*listed(page, "task-"), *listed(browser.page(following(page)), "task-")}) == 120
+    assert page.readable.count("host 10000: running") == 100

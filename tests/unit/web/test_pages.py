@@ -387,12 +387,14 @@ def test_a_job_shows_its_whole_graph_before_anything_has_begun(browser: Browser)
 
 
 def test_a_graph_of_many_tasks_is_folded_and_says_so_in_a_table(browser: Browser) -> None:
-    page = browser.page(f"/board/jobs/{browser.world.add_job(document=chain(MOST_DRAWN + 1))}")
+    job_id = browser.world.add_job(document=chain(MOST_DRAWN + 1))
+    page = browser.page(f"/board/jobs/{job_id}")
     [graph] = [one for one in page.tags if one.attributes.get("id") == "graph"]
     nodes = json.loads(str(graph.attributes["data-nodes"]))
     assert 1 < len(nodes) <= MOST_DRAWN
     ids = {one.attributes.get("id") for one in page.tags}
-    assert {one["row"] for one in nodes} | {"all-tasks", f"task-toy_{MOST_DRAWN}"} <= ids
+    assert {one["row"] for one in nodes} | {"all-tasks", f"task-toy_{MOST_DRAWN - 1}"} <= ids
+    assert f"/board/jobs/{job_id}?from=toy_{MOST_DRAWN - 1}" in page.text          # its table goes on there
     assert f"{len(nodes)} groups of {MOST_DRAWN + 1} tasks" in page.readable
 
 
