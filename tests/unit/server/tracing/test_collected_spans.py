@@ -78,6 +78,40 @@ def test_a_collector_that_never_answers_holds_nobody_up_and_the_end_waits_no_lon
     assert 0 < len(received.spans) <= 8 + 32
 
 
+def test_a_span_is_left_without_any_input_or_output_while_the_collector_hangs(
+    received: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So what a request pays does not depend on the collector: the exporter sends outside of the lock of its queue."""
+    received.hangs = threading.Event()
+    process = spans_to(received.url)
+    spans = process.start("http")
+    sender = threading.Thread(target=spans._provider.force_flush, daemon=True)      # type: ignore[attr-defined]
+    spans.add(A_SPAN)
+    sender.start()
+    eventually(lambda: received.paths, "a request that has no answer")
+    called: set[str] = set()
+
+    def note(_: object, event: str, what: Any) -> None:
+        """Note each function in C that this thread calls: all input and output is."""
+        if event == "c_call":
+            called.add(f"{what.__module__ or type(what.__self__).__module__}.{what.__name__}")
+
+    sys.setprofile(note)
+    try:
+        for number in range(100):
+            spans.add(replace(A_SPAN, id=SpanId(TRACE, f"{number + 1:016x}")))
+    finally:
+        sys.setprofile(None)
+    assert len(called) > 5
+    outside = {one for one in called if one.startswith(("_socket.", "_ssl.", "_io.", "posix.", "select."))}
+    assert outside <= {"posix.getpid"}, "which finds out after a fork that it is another process"
+    assert "time.sleep" not in called
+    assert received.spans == [], "the collector still hangs"
+    received.hangs.set()
+    process.finish()
+    sender.join()
+
+
 def test_that_a_collector_is_dead_is_logged_once_with_the_reason(
     received: Collector, caplog: pytest.LogCaptureFixture
 ) -> None:
