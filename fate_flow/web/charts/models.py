@@ -66,6 +66,46 @@ def _trees(data: Object) -> Iterator[Block]:
             yield block
 
 
+# ---------------------------------------------------------------------- regressions
+
+
+def _regression(data: Object) -> Iterator[Block]:
+    """Yield the weights of this party's columns; of a logistic regression with several classes, for each class."""
+    estimator = _object(data["estimator"])
+    if _is_trained(estimator):
+        yield from _weights("Coefficients", estimator)
+    elif estimator and all(_is_trained(_object(one)) for one in estimator.values()):
+        for label, one in estimator.items():
+            yield from _weights(f"Coefficients of class {label}", one)
+
+
+def _is_trained(estimator: Object) -> bool:
+    return "coef_" in _object(estimator.get("param"))
+
+
+def _weights(title: str, estimator: Object) -> Iterator[Block]:
+    """FATE has a list of one number for each column, and another one for the intercept, which one party has alone."""
+    param, names = _object(estimator["param"]), estimator.get("header")
+    columns = [str(one) for one in names] if isinstance(names, list) else []
+    weights = [_only_number(one) for one in param["coef_"]] if _is_list(param["coef_"]) else []
+    if not weights or len(columns) != len(weights):
+        return
+    found = [*zip(columns, weights, strict=True)]
+    found.sort(key=lambda one: -abs(one[1] or 0.0))
+    intercept = _only_number(param.get("intercept_"))
+    rows = [*found, *([("intercept", intercept)] if intercept is not None else [])]
+    bars = tuple((name, value) for name, value in rows if value is not None)
+    has, last = estimator.get("is_converged"), number_of(estimator.get("end_epoch"))
+    is_known = isinstance(has, bool) and last is not None
+    # FATE counts from 0 where it ends early, and otherwise gives the number of all rounds.
+    note = f"It has {'' if has else 'not '}converged in {(last or 0) + bool(has):.0f} rounds." if is_known else ""
+    yield Block(title, table_of(("column", "coefficient"), rows), Bars("coefficient", bars) if bars else None, note)
+
+
+def _only_number(value: Any) -> float | None:
+    return number_of(value[0] if _is_list(value) and len(value) == 1 else value)
+
+
 # ---------------------------------------------------------------------- binning
 
 
@@ -168,7 +208,7 @@ def _kept(value: Any) -> str:
 _READERS = (
     (frozenset({"trees"}), _trees), (frozenset({"local_corr"}), _correlation),
     (frozenset({"split_pt_dict"}), _binning), (frozenset({"scaler_info"}), _scale),
-    (frozenset({"selection_obj_list"}), _selection),
+    (frozenset({"selection_obj_list"}), _selection), (frozenset({"estimator"}), _regression),
     (frozenset({"inner_metric_names", "metrics_summary"}), _statistics),
 )  # fmt: skip
 """By the keys that such a model has. The first that fits counts."""

@@ -32,6 +32,43 @@ SUMMARY = {
 }  # fmt: skip
 
 
+def estimator(weights: list[float], intercept: float | None, **more: Any) -> dict[str, Any]:
+    """As `get_model` of FATE 2.2's estimators writes it: a tensor of one column, as lists."""
+    param = {"coef_": [[one] for one in weights], "dtype": "float32",
+             "intercept_": None if intercept is None else [intercept]}  # fmt: skip
+    header = [f"x{number}" for number in range(len(weights))]
+    return {"param": param, "header": header, "fit_intercept": intercept is not None, "is_converged": False,
+            "end_epoch": 4, "optimizer": {"state": {}}, **more}  # fmt: skip
+
+
+@pytest.mark.parametrize(("intercept", "more"), [(0.25, {}), (None, {}), (0.25, {"lr": 0.05})])
+def test_a_regression_has_its_coefficients_the_largest_first(intercept: float | None, more: dict[str, Any]) -> None:
+    """Of both sides of a coordinated regression, a linear one, and one on secret shares."""
+    [block] = model_blocks({"data": {"estimator": estimator([0.5, -1.5], intercept, **more)}, "meta": {"epochs": 4}})
+    assert block.title == "Coefficients"
+    rows = (("x1", -1.5), ("x0", 0.5), *([("intercept", intercept)] if intercept else []))
+    assert block.drawing == Bars("coefficient", rows)
+    assert block.table.columns == ("column", "coefficient")
+    assert block.table.rows == tuple((name, f"{value:g}") for name, value in rows)
+    assert block.note == "It has not converged in 4 rounds."
+
+
+def test_a_regression_with_several_classes_has_coefficients_for_each() -> None:
+    of_each = {"0": estimator([1.0], 0.5, is_converged=True, end_epoch=1), "1": estimator([float("nan")], None)}
+    found = blocks({"data": {"estimator": of_each}, "meta": {"ovr": True, "labels": [0, 1]}})
+    assert list(found) == ["Coefficients of class 0", "Coefficients of class 1"]
+    assert found["Coefficients of class 0"].note == "It has converged in 2 rounds."
+    assert found["Coefficients of class 1"].drawing is None
+    assert found["Coefficients of class 1"].table.rows == (("x0", "-"),)
+
+
+@pytest.mark.parametrize("odd", [
+    estimator([1.0], None, header=["a", "b"]), {"param": {"coef_": 3}, "header": []}, {"param": None}, [], {"0": {}},
+])  # fmt: skip
+def test_a_regression_of_another_form_is_tables(odd: Any) -> None:
+    assert "Coefficients" not in blocks({"data": {"estimator": odd}})
+
+
 def test_binning_has_iv_and_the_weight_of_evidence_by_bin() -> None:
     found = blocks({"data": {
         "split_pt_dict": {"age": {"0": 30.5, "1": 50.0}}, "bin_count_dict": {"age": 2}, "metrics_summary": SUMMARY,
