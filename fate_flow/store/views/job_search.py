@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from peewee import SQL, fn
+from peewee import SQL, Case, fn
 
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.contract.changes import SUBMIT_FAILED
@@ -129,7 +129,8 @@ def failed_since(since: int, limit: int, fields: Sequence[str]) -> FailedJobs:
     newest = ended.limit(board.MOST_SEARCHED).alias("ended")
     failed = newest.c.f_status.in_([JobStatus.FAILED.value, JobStatus.TIMEOUT.value])
     failed &= newest.c.f_tag != SUBMIT_FAILED
-    count = newest.select_from(fn.COUNT(SQL("1"))).where(failed).scalar()
+    counts = newest.select_from(fn.COUNT(SQL("1")), fn.SUM(Case(None, ((failed, 1),), 0)))
+    looked_at, count = next(iter(counts.tuples()))
     keys = newest.select_from(newest.c.f_job_id, newest.c.f_role, newest.c.f_party_id).where(failed)
     chosen, row = keys.order_by(newest.c.f_end_time.desc()).limit(limit).alias("failed"), JobRow.alias("found")
     same = (row.f_job_id == chosen.c.f_job_id) & (row.f_role == chosen.c.f_role)
@@ -137,7 +138,7 @@ def failed_since(since: int, limit: int, fields: Sequence[str]) -> FailedJobs:
         chosen, on=same & (row.f_party_id == chosen.c.f_party_id)
     )
     rows = read_rows(query.order_by(row.f_end_time.desc(), row.f_job_id.desc()), JobRow, fields)
-    return FailedJobs(rows, int(count), number_of(ended, board.MOST_SEARCHED)[1])
+    return FailedJobs(rows, int(count or 0), int(looked_at) < board.MOST_SEARCHED)
 
 
 # ---------------------------------------------------------------------- parts

@@ -448,6 +448,10 @@ class TestPagesOnMariaDb:
         ended = JobRow.select(JobRow.f_status).order_by(*(one.desc() for one in newest)).limit(board.ENDED_LATELY)
         overview, failed = full_views.board.overview(), [one for (one,) in ended.tuples() if one == "failed"]
         assert (len(overview.failed), overview.failed_count) == (8, len(failed))
+        lately = full_views.board.failed_jobs(0, 5, ("job_id", "status"))
+        every = JobRow.select().where(JobRow.f_status.in_(["failed", "timeout"])).count()
+        assert (len(lately.rows), lately.count, lately.is_counted) == (5, every, True)
+        assert set(full_views.job_heads(row["job_id"] for row in lately.rows)) == {row["job_id"] for row in lately.rows}
         folded, count = job_times.folded_shares("j1")
         assert (count, [one.count for one in folded]) == (1, [1])
         assert full_views.board.queue(QueuePlace(0, AT, "j1"))[1] is None
