@@ -14,9 +14,11 @@ from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
 from fate_flow.store.values import Document
 from fate_flow.store.views.board_record import RecordSearch
+from fate_flow.store.views.board_task import WorkerPlace
 from fate_flow.store.views.job_search import JobSearch, Place
 from fate_flow.store.views.lists import JobQuery, Page
 from fate_flow.store.views.snapshots import QueuePlace
+from fate_flow.store.views.times.job_times import SharePlace
 from fate_flow.store.views.views import Views
 
 Ask = Callable[[Views], Any]
@@ -79,7 +81,11 @@ def _board(job_id: str, key: TaskKey, partner: str, created: int) -> Mapping[str
         "board, jobs to review": lambda views: views.board.jobs_to_review(
             Place(created, job_id, key.party.role, key.party.party_id)
         ),
+        "board, a share behind a worker": lambda views: views.board.share(key, WorkerPlace(0, 0, "w")),
         "board, history": lambda views: views.board.times(job_id),
+        "board, history behind a task": lambda views: views.board.times(
+            job_id, 0, SharePlace(created, key.name, 0, key.party), is_folded=False
+        ),
         "board, reviews": lambda views: views.board.reviews(),
     }
 
