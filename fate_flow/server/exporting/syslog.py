@@ -21,6 +21,7 @@ from struct import unpack_from
 from fate_flow.core.record.shown import ShownEntry
 from fate_flow.peers.network_errors import describe_cause
 from fate_flow.server.exporting.receiver import NotTaken, is_warning
+from fate_flow.server.exporting.tls_line import TlsLine
 from fate_flow.settings.recording.exports import SyslogExport
 
 _LOG_AUDIT = 13 << 3                     # the facility of RFC 5424, with the severities:
@@ -74,7 +75,7 @@ class SyslogReceiver:
         self._is_aborted = True
         if (connection := self._under_way) is not None:
             with suppress(OSError):
-                socket.socket.shutdown(connection, socket.SHUT_RDWR)     # that of TLS would first forget its keys
+                connection.shutdown(socket.SHUT_RDWR)
 
     def _send(self, connection: socket.socket, data: bytes, until: float) -> None:
         if not self._export.has_tls:
@@ -84,18 +85,12 @@ class SyslogReceiver:
                 connection.shutdown(socket.SHUT_WR)
             _await_end(connection, until)
             return
-        _wait_until(connection, until)
-        with self._context().wrap_socket(connection, server_hostname=self._export.host) as secured:
-            self._under_way = secured
-            _wait_until(secured, until)
-            secured.sendall(data)
-            _wait_until(secured, until)
-            try:
-                secured.unwrap()                         # which waits for the same word of the receiver
-            except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
-                if self._export.close_notify:
-                    raise OSError(errno.ECONNRESET, "it has ended the connection without close_notify") from None
-                _await_end(secured, until)
+        line = TlsLine(connection, self._context(), self._export.host, until)
+        line.send(data)
+        if not line.end():
+            if self._export.close_notify:
+                raise OSError(errno.ECONNRESET, "it has ended the connection without close_notify")
+            _check_all_was_read(connection)
 
     def _context(self) -> ssl.SSLContext:
         """Return what checks the receiver; made again when the file of authorities has changed."""
@@ -103,16 +98,23 @@ class SyslogReceiver:
         state = os.stat(file) if file else None
         known = (state.st_mtime_ns, state.st_size, state.st_ino) if state else ()
         if self._made is None or self._made[0] != known:
-            self._made = known, ssl.create_default_context(cafile=file or None)
+            context = ssl.create_default_context(cafile=file or None)
+            context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF         # or a cut would look like the word close_notify
+            self._made = known, context
         return self._made[1]
 
 
 def _await_end(connection: socket.socket, until: float) -> None:
-    """Wait until the receiver ends the connection. Raise OSError if it has not read everything by then: what it leaves
-    in its buffers resets the connection, and what has not come so far is not acknowledged."""
+    """Wait until the receiver ends the connection. Raise OSError if it has not read everything by then."""
     _wait_until(connection, until)
-    while socket.socket.recv(connection, 4096):          # below TLS, if there was any
+    while connection.recv(4096):
         _wait_until(connection, until)
+    _check_all_was_read(connection)
+
+
+def _check_all_was_read(connection: socket.socket) -> None:
+    """Raise OSError if the receiver has ended the connection before it read everything: what it leaves in its buffers
+    resets the connection, and what has not come so far is not acknowledged."""
     error = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     [unacknowledged] = unpack_from("=I", connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), _UNACKED)
     if error or unacknowledged:

@@ -32,8 +32,8 @@ class Message:
 @dataclass
 class SyslogServer:
     """`hangs_up`: it ends each connection at once, with what was sent unread. `holds`: it does not end a connection
-    before this is set. `says_so`: it ends TLS by close_notify. `reads`: so many bytes at most; then it ends as it does
-    at the end of what was sent."""
+    before this is set. `says_so`: it ends TLS by close_notify. `reads`: so many bytes at most; then it closes, as if it
+    had died."""
 
     port: int = 0
     says_so: bool = True
@@ -57,22 +57,8 @@ def syslog_server(context: ssl.SSLContext | None = None) -> Iterator[SyslogServe
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             found.connections += 1
-            if found.hangs_up:
-                self.request.close()
-                return
             with suppress(OSError):
-                data = self._read_all()
-                if found.holds is not None:
-                    found.holds.wait(60)
-                if context is not None and found.says_so:
-                    self.request.unwrap()
-                found.messages += messages_in(data) if len(data) < found.reads else []
-
-        def _read_all(self) -> bytes:
-            data = b""
-            while len(data) < found.reads and (some := self.request.recv(min(65_536, found.reads - len(data)))):
-                data += some
-            return data
+                _serve(found, self.request)
 
     class Server(socketserver.ThreadingTCPServer):
         daemon_threads = True
@@ -93,6 +79,21 @@ def syslog_server(context: ssl.SSLContext | None = None) -> Iterator[SyslogServe
                 found.holds.set()
             server.shutdown()
             thread.join()
+
+
+def _serve(server: SyslogServer, request: Any) -> None:
+    data = b""
+    limit = 0 if server.hangs_up else server.reads
+    while len(data) < limit and (some := request.recv(min(65_536, limit - len(data)))):
+        data += some
+    if len(data) >= limit:
+        request.close()
+        return
+    if server.holds is not None:
+        server.holds.wait(60)
+    if isinstance(request, ssl.SSLSocket) and server.says_so:
+        request.unwrap()
+    server.messages += messages_in(data)
 
 
 def messages_in(data: bytes) -> list[Message]:
