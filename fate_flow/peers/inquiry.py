@@ -13,7 +13,8 @@ from typing import Any
 import requests
 
 from fate_flow.core.metrics.measures import Measures
-from fate_flow.core.model.job import NOT_AUTHENTICATED, UNREACHABLE, Answer
+from fate_flow.core.model.errors import NOT_AUTHENTICATED, UNREACHABLE
+from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.core.wire.v1.envelope import headers, read_answer, stranger, to_json

@@ -24,7 +24,8 @@ import requests
 from fate_flow.core.metrics.command_spans import sent_span
 from fate_flow.core.metrics.measures import Measures
 from fate_flow.core.metrics.spans import NoSpans, Spans
-from fate_flow.core.model.job import NOT_AUTHENTICATED, UNREACHABLE, Answer, Command, CommandKind
+from fate_flow.core.model.errors import NOT_AUTHENTICATED, UNREACHABLE
+from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.core.text.trace import TRACEPARENT, traceparent
 from fate_flow.core.wire.v1.envelope import (

@@ -31,6 +31,7 @@ from fate_flow.engines.local.spawner import become_spawner
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.records.operator_log.events import Event
 from fate_flow.relay.wakeup import Wakeup
+from fate_flow.server.engines.kinds import import_engines
 from fate_flow.server.engines.program_user import check_program_user, open_home
 from fate_flow.server.exporting.parts import check_exports
 from fate_flow.server.gateway_parts import GatewayParts
@@ -87,6 +88,7 @@ def serve(conf_path: Path) -> int:
         _say(f"WARNING: not read: {', '.join(unread)}; the section traces says where spans go, with which headers")
     settings = load_settings(conf_path)
     providers_of(settings)               # refuses a name that one of ours has
+    import_engines(settings)
     check_program_user(settings)
     check_exports(settings)
     spans = ProcessSpans(settings)

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fate_flow.core.model.job import UNREACHABLE, Answer, Command, Job, TaskKey
+from fate_flow.core.model.errors import UNREACHABLE
+from fate_flow.core.model.job import Answer, Command, Job, TaskKey
 from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.envelope import read_answer
 from fate_flow.core.wire.v1.paths import endpoint_of

@@ -21,8 +21,16 @@ from fate_flow.api.http.file_routes import is_for_a_file
 from fate_flow.api.http.json_text import to_json
 from fate_flow.api.http.request_origin import FORBIDDEN, OtherSite
 from fate_flow.api.http.unread import BrokenBody, LateBody
-from fate_flow.core.model.errors import BadRequest, Busy, FlowError, NotFound, PermissionDenied, StorageFailed
-from fate_flow.core.model.job import NOT_AUTHENTICATED, Answer
+from fate_flow.core.model.errors import (
+    NOT_AUTHENTICATED,
+    BadRequest,
+    Busy,
+    FlowError,
+    NotFound,
+    PermissionDenied,
+    StorageFailed,
+)
+from fate_flow.core.model.job import Answer
 from fate_flow.core.wire.v1 import retcodes
 from fate_flow.core.wire.v1.envelope import RECORDED
 from fate_flow.jobspec.text.json_text import RepeatedKey, read_json_text

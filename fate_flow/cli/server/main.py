@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -88,8 +89,10 @@ def serve(conf: Path) -> None:
 
     Example: fate_flow serve -c conf/service_conf.yaml
     """
+    gc.disable()      # imports leave little to collect, and to search for it takes long
     from fate_flow.server.supervisor import serve as run
 
+    gc.enable()
     raise SystemExit(run(conf))
 
 

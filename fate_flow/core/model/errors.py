@@ -5,6 +5,13 @@ from __future__ import annotations
 
 from typing import Any
 
+# The retcodes of answers between parties that servers decide by. They are here, since to import jobs takes `flow` long.
+NOT_EFFECTIVE = 10
+NO_CAPACITY = 103
+UNREACHABLE = 104
+NOT_READY = 106
+NOT_AUTHENTICATED = 109
+
 
 class FlowError(Exception):
     """The request could not be carried out."""

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any
 
 from fate_flow.core.model.approval import Consent
+from fate_flow.core.model.errors import UNREACHABLE
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.retry import UNTRIED, Tries
 from fate_flow.core.model.spec import Party
@@ -399,15 +400,8 @@ class Answer:
         return self.retcode == UNREACHABLE
 
 
-NO_CAPACITY = 103
-
 ANY_RUN = 1 << 30
 """The run in a command of a plain v1 peer, which knows no runs; it means the present run."""
-
-UNREACHABLE = 104
-NOT_AUTHENTICATED = 109
-NOT_EFFECTIVE = 10
-NOT_READY = 106
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fate_flow.core.model.job import (
-    NO_CAPACITY,
-    NOT_EFFECTIVE,
-    NOT_READY,
-    UNREACHABLE,
-    Blocker,
-    Command,
-    CommandKind,
-    Seat,
-)
+from fate_flow.core.model.errors import NO_CAPACITY, NOT_EFFECTIVE, NOT_READY, UNREACHABLE
+from fate_flow.core.model.job import Blocker, Command, CommandKind, Seat
 from fate_flow.core.model.reasons import Reason, job_status_for
 from fate_flow.core.model.status import JobStatus, SeatStatus
 from fate_flow.core.planning.actions import InviteAgain, MakeAnew, MoveSeat, NameUnconfirmed, NoteApproval, Plan, Send

@@ -4,28 +4,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import cast
 
 from fate_flow.core.model.resources import LOCAL
-from fate_flow.server.engines.kubernetes_workers import build_kubernetes
-from fate_flow.server.engines.local_workers import build_local
 from fate_flow.server.engines.parts import EngineParts
-from fate_flow.server.engines.placed_workers import build_slurm
-from fate_flow.server.engines.ray_workers import build_ray
 from fate_flow.services.context.ports import Engine, Engines, PartyEngine
 from fate_flow.settings.engines.engine_settings import EngineSettings
 from fate_flow.settings.engines.kubernetes import KUBERNETES
 from fate_flow.settings.engines.ray import RAY
 from fate_flow.settings.engines.slurm import SLURM
+from fate_flow.settings.settings import Settings
 
-BUILDERS: Mapping[str, Callable[[EngineParts, EngineSettings], Engine]] = {
-    LOCAL: build_local, SLURM: build_slurm, RAY: build_ray, KUBERNETES: build_kubernetes,
+Builder = Callable[[EngineParts, EngineSettings], Engine]
+
+BUILDERS: Mapping[str, tuple[str, str]] = {
+    LOCAL: ("fate_flow.server.engines.local_workers", "build_local"),
+    SLURM: ("fate_flow.server.engines.placed_workers", "build_slurm"),
+    RAY: ("fate_flow.server.engines.ray_workers", "build_ray"),
+    KUBERNETES: ("fate_flow.server.engines.kubernetes_workers", "build_kubernetes"),
 }
-"""What builds an engine, by its kind."""
+"""The module and its function that builds an engine, by kind: servers import those of their kinds alone."""
+
+
+def import_engines(settings: Settings) -> None:
+    """Import what builds the engines of the configuration: before the fork, which shares its memory."""
+    for one in settings.engines.values():
+        _builder(one.kind)
 
 
 def build_engines(parts: EngineParts) -> Engines:
     """Return the engines that the configuration names, the default first."""
     return Engines({
-        name: PartyEngine(BUILDERS[one.kind](parts, one), one.size, one.devices, frozenset(one.labels))
+        name: PartyEngine(_builder(one.kind)(parts, one), one.size, one.devices, frozenset(one.labels))
         for name, one in parts.settings.engines.items()
     })
+
+
+def _builder(kind: str) -> Builder:
+    module, function = BUILDERS[kind]
+    return cast(Builder, getattr(import_module(module), function))

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.notifications.rendering import Sender
 from fate_flow.core.notifications.subscribers import EMAIL, Target
-from fate_flow.server.notifying.mail import MailSending
 from fate_flow.server.notifying.notifier import Notifier
 from fate_flow.server.notifying.sending import Sending
 from fate_flow.server.notifying.webhook import WebhookSending, read_secret_file, text_of_secret
@@ -26,6 +25,8 @@ def sendings_of(settings: Settings) -> dict[str, Sending]:
         for channel, hook in found.webhooks.items()
     }
     if found.mail is not None:
+        from fate_flow.server.notifying.mail import MailSending  # Python's email takes long to import
+
         sendings[EMAIL] = MailSending(found.mail, found.addresses, sender)
     return sendings
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fate_flow.core.model.errors import NOT_EFFECTIVE
 from fate_flow.core.model.history import HistoryLevel
-from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Seat
+from fate_flow.core.model.job import Answer, Command, CommandKind, Job, Seat
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, SeatStatus
 from fate_flow.core.planning.actions import Action, InviteAgain, MakeAnew, MoveSeat, NameUnconfirmed, NoteApproval

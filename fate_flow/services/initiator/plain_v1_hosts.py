@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Report, Seat
+from fate_flow.core.model.errors import NOT_EFFECTIVE
+from fate_flow.core.model.job import Answer, Command, CommandKind, Job, Report, Seat
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.planning.plain_v1 import not_run_there, objection

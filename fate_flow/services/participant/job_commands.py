@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fate_flow.core.model.errors import OperationFailed
-from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Task
+from fate_flow.core.model.errors import NOT_EFFECTIVE, OperationFailed
+from fate_flow.core.model.job import Answer, Command, CommandKind, Job, Task
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.actions import MoveJob, Why

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fate_flow.core.model.errors import NotEffective
+from fate_flow.core.model.errors import NOT_EFFECTIVE, NotEffective
 from fate_flow.core.model.history import HistoryLevel
-from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, Job, Task, TaskKey
+from fate_flow.core.model.job import Answer, Command, Job, Task, TaskKey
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.participant.job_end import end_of_last_run, has_kept
 from fate_flow.core.planning.queue import pausing

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from fate_flow.core.access.authority import Query, Said, objection
 from fate_flow.core.model.approval import Approval, Consent
-from fate_flow.core.model.errors import FlowError, StorageFailed
+from fate_flow.core.model.errors import NOT_EFFECTIVE, FlowError, StorageFailed
 from fate_flow.core.model.history import HistoryLevel
-from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, CommandKind, Job, JobKey
+from fate_flow.core.model.job import ANY_RUN, Answer, Command, CommandKind, Job, JobKey
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.participant.reservation import is_awaited
 from fate_flow.core.planning.queue import queue_key

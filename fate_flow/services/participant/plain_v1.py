@@ -6,8 +6,8 @@ versions that it left.
 
 from __future__ import annotations
 
-from fate_flow.core.model.errors import Refused
-from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job
+from fate_flow.core.model.errors import NOT_EFFECTIVE, Refused
+from fate_flow.core.model.job import Answer, Command, CommandKind, Job
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.planning.plain_v1 import objection

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fate_flow.core.model.errors import BadRequest, OperationFailed
+from fate_flow.core.model.errors import NOT_EFFECTIVE, BadRequest, OperationFailed
 from fate_flow.core.model.grammar import shown
-from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, Job, Task
+from fate_flow.core.model.job import Answer, Command, Job, Task
 from fate_flow.core.model.status import TaskStatus, WorkerStatus
 from fate_flow.core.planning.actions import MoveTask, Why
 from fate_flow.core.planning.gang import BEGINS, GATHERED, may_begin

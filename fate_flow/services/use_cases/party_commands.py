@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import repeat
 
 from fate_flow.core.access.authority import TO_INITIATORS, Said, objection
-from fate_flow.core.model.errors import BadRequest, FlowError, StorageFailed
-from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, CommandKind, Job
+from fate_flow.core.model.errors import NOT_EFFECTIVE, BadRequest, FlowError, StorageFailed
+from fate_flow.core.model.job import ANY_RUN, Answer, Command, CommandKind, Job
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import JobStatus

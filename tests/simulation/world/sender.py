@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from fate_flow.core.access.authority import TO_INITIATORS
-from fate_flow.core.model.job import UNREACHABLE, Answer, Command, CommandKind
+from fate_flow.core.model.errors import UNREACHABLE
+from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.wire.v1.heartbeat import HeartbeatReply
 from fate_flow.peers.send_queue import Jobs, SendQueue, Work
 from fate_flow.services.scheduling.events import Answered, HeartbeatAnswered, PartyFails, PartySilent

@@ -16,7 +16,8 @@ from fate_flow.cli.connection.client import Client, NoAnswer
 from fate_flow.cli.connection.settings_file import Address
 from fate_flow.cli.console.reply import ServerReply
 from fate_flow.cli.flow.main import flow as flow_command
-from fate_flow.core.model.job import UNREACHABLE, Answer
+from fate_flow.core.model.errors import UNREACHABLE
+from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.core.record.bundle import read_bundle
 from fate_flow.services.record.checkpoints import sign_heads

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.model.errors import OperationFailed
-from fate_flow.core.model.job import UNREACHABLE, CommandKind, TaskKey
+from fate_flow.core.model.errors import UNREACHABLE, OperationFailed
+from fate_flow.core.model.job import CommandKind, TaskKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, TaskStatus
 from fate_flow.jobspec.parameters import Change

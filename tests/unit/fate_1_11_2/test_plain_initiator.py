@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fate_flow.core.model.job import NOT_EFFECTIVE, CommandKind, TaskKey
+from fate_flow.core.model.errors import NOT_EFFECTIVE
+from fate_flow.core.model.job import CommandKind, TaskKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, TaskStatus

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from fate_flow.core.model.job import UNREACHABLE, Command, CommandKind
+from fate_flow.core.model.errors import UNREACHABLE
+from fate_flow.core.model.job import Command, CommandKind
 from fate_flow.peers.peer_senders import PeerSender
 from tests.kit.peers.peer_server import WAIT, K, Peer, Recorder, Reply, commands, make_sender, ok
 from tests.kit.values import HOST, JOB_ID

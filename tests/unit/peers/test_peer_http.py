@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import requests
 
-from fate_flow.core.model.job import UNREACHABLE, Answer
+from fate_flow.core.model.errors import UNREACHABLE
+from fate_flow.core.model.job import Answer
 from fate_flow.core.wire.v1.chunks import Chunk
 from fate_flow.peers.inquiry import Inquirer
 from fate_flow.peers.network_errors import describe_network_error

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from fate_flow.core.metrics.spans import SpanKind, span_of_job
-from fate_flow.core.model.job import UNREACHABLE, Answer
+from fate_flow.core.model.errors import UNREACHABLE
+from fate_flow.core.model.job import Answer
 from fate_flow.core.text.trace import trace_id_in, traceparent
 from fate_flow.core.wire.v1.envelope import Asked, read_batch
 from fate_flow.peers.peer_senders import PeerSender, PeerSenders

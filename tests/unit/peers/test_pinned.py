@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from fate_flow.core.model.errors import BadSettings, StorageFailed
-from fate_flow.core.model.job import UNREACHABLE, Answer
+from fate_flow.core.model.errors import UNREACHABLE, BadSettings, StorageFailed
+from fate_flow.core.model.job import Answer
 from fate_flow.core.wire.v1.envelope import headers
 from fate_flow.peers.inquiry import Inquirer
 from fate_flow.peers.network_errors import describe_network_error

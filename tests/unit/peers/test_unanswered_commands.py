@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.model.job import UNREACHABLE, Answer, Command, CommandKind
+from fate_flow.core.model.errors import UNREACHABLE
+from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.peers.peer_senders import PartyState, PeerSender
 from tests.kit.peers.hostile_server import DRIPPING, HostileServer
 from tests.kit.peers.peer_server import BATCH, WAIT, K, Peer, Recorder, Reply, answer, commands, make_sender, ok

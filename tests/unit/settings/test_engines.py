@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,20 @@ def with_text(folder: Path, text: str) -> Settings:
 
 def test_each_kind_that_can_be_configured_can_be_built() -> None:
     assert KINDS.keys() == BUILDERS.keys()
+    for module, function in BUILDERS.values():
+        assert callable(getattr(import_module(module), function))
+
+
+def test_a_server_imports_what_builds_its_engines_and_no_others() -> None:
+    """Before the fork, as all its processes need it."""
+    script = (
+        "import sys; from types import SimpleNamespace as Namespace; import fate_flow.server.supervisor; "
+        "from fate_flow.server.engines.kinds import BUILDERS, import_engines; "
+        "import_engines(Namespace(engines={name: Namespace(kind=name) for name in ('local', 'ray')})); "
+        "print(*(kind for kind, (module, _) in BUILDERS.items() if module in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["local", "slurm", "ray"], "Ray's is made of Slurm's"
 
 
 @pytest.mark.parametrize("text", ["", "engines: {}", "engines: {local: {}}", "fate_on_standalone: {}"])

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from fate_flow.core.access.key_list import KeyState, PartyKeys, SignedKeyList
-from fate_flow.core.model.job import UNREACHABLE, Answer
+from fate_flow.core.model.errors import UNREACHABLE
+from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.server.periodic.list_fetcher import ListFetcher
 from tests.kit.key_lists import ROOT, signed_list

@@ -9,8 +9,9 @@ from typing import Any
 
 from fate_flow.api.v1.rendering.job_engines import Here, may_be_beside
 from fate_flow.api.v1.rendering.queue import blocked_text, hold_of, party_of, waits_for
+from fate_flow.core.model.errors import UNREACHABLE
 from fate_flow.core.model.history import HistoryEntry
-from fate_flow.core.model.job import UNREACHABLE, Answer, Blocker, Job, Seat, Task, TaskKey, Worker
+from fate_flow.core.model.job import Answer, Blocker, Job, Seat, Task, TaskKey, Worker
 from fate_flow.core.model.modules import ModuleInfo, has_replicas
 from fate_flow.core.model.resources import Request
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec

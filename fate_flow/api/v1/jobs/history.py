@@ -9,9 +9,9 @@ from typing import Any
 
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.jobs.explain import NOT_ASKED, recounted
-from fate_flow.core.model.errors import JobNotFound
+from fate_flow.core.model.errors import UNREACHABLE, JobNotFound
 from fate_flow.core.model.history import HistoryLevel
-from fate_flow.core.model.job import UNREACHABLE, Answer, Seat
+from fate_flow.core.model.job import Answer, Seat
 from fate_flow.core.text.phrases import counted, sanitized
 from fate_flow.core.wire.v1.paths import HISTORY
 from fate_flow.core.wire.v1.queries import history_query, moves_in

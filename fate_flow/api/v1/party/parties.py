@@ -10,8 +10,8 @@ from typing import Any
 from fate_flow.api.http.services import Services
 from fate_flow.api.monitoring.peer_states import peers_of
 from fate_flow.api.v1.rendering.queue import hold_of
-from fate_flow.core.model.errors import Busy
-from fate_flow.core.model.job import UNREACHABLE, Answer
+from fate_flow.core.model.errors import UNREACHABLE, Busy
+from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.core.text.phrases import counted, sanitized
 from fate_flow.core.wire.v1.extensions import offered_in

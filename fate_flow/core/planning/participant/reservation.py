@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fate_flow.core.model.approval import Approval, Consent
-from fate_flow.core.model.job import NO_CAPACITY, NOT_EFFECTIVE, NOT_READY, Answer, Claim, EngineState, Hold, Job
+from fate_flow.core.model.errors import NO_CAPACITY, NOT_EFFECTIVE, NOT_READY
+from fate_flow.core.model.job import Answer, Claim, EngineState, Hold, Job
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.queue import fits, takes_from
 from fate_flow.core.quotas.holding import HoldLimit, sum_of

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Job
+from fate_flow.core.model.errors import NOT_EFFECTIVE
+from fate_flow.core.model.job import Answer, Job
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.participant.reservation import not_approved
 from fate_flow.core.wire.v1.job_answers import still_ends_data

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Job
+from fate_flow.core.model.errors import NOT_EFFECTIVE
+from fate_flow.core.model.job import Answer, Job
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, may_move
 from fate_flow.core.wire.v1.endings import JobEnd

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fate_flow.core.model.errors import (
+    NOT_EFFECTIVE,
+    NOT_READY,
+    UNREACHABLE,
     BadRequest,
     Busy,
     FlowError,
@@ -23,7 +26,6 @@ from fate_flow.core.model.errors import (
     TooLarge,
     TooMany,
 )
-from fate_flow.core.model.job import NOT_EFFECTIVE, NOT_READY, UNREACHABLE
 
 _ANY_ERROR = 100
 

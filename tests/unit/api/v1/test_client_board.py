@@ -11,7 +11,8 @@ import pytest
 
 from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.components.tables.table_uri import parse_uri
-from fate_flow.core.model.job import UNREACHABLE, Answer, TaskKey
+from fate_flow.core.model.errors import UNREACHABLE
+from fate_flow.core.model.job import Answer, TaskKey
 from fate_flow.core.model.spec import JobParameters
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.values import Document, OutputTable

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.model.job import UNREACHABLE, Answer
+from fate_flow.core.model.errors import UNREACHABLE
+from fate_flow.core.model.job import Answer
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.values import Document
 from tests.kit.api.client_world import TOY, World

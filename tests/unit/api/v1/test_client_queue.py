@@ -8,7 +8,8 @@ from contextlib import ExitStack
 import pytest
 
 from fate_flow.core.access.authority import document_digest
-from fate_flow.core.model.job import UNREACHABLE, Answer
+from fate_flow.core.model.errors import UNREACHABLE
+from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.views import snapshots

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.model.job import NOT_EFFECTIVE, NOT_READY, UNREACHABLE, Blocker, Command, CommandKind
+from fate_flow.core.model.errors import NOT_EFFECTIVE, NOT_READY, UNREACHABLE
+from fate_flow.core.model.job import Blocker, Command, CommandKind
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import SeatStatus, check_move
 from fate_flow.core.planning.actions import InviteAgain, MoveSeat, NameUnconfirmed, NoteApproval, Send

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.model.errors import BadRequest, Conflict
-from fate_flow.core.model.job import NOT_EFFECTIVE, UNREACHABLE, Command, CommandKind
+from fate_flow.core.model.errors import NOT_EFFECTIVE, UNREACHABLE, BadRequest, Conflict
+from fate_flow.core.model.job import Command, CommandKind
 from fate_flow.core.model.policy import Policy, PolicyAction, PolicyEvent
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.retry import UNTRIED

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from fate_flow.core.model.errors import Conflict
-from fate_flow.core.model.job import UNREACHABLE, Answer
+from fate_flow.core.model.errors import UNREACHABLE, Conflict
+from fate_flow.core.model.job import Answer
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.status import JobStatus, SeatStatus
 from fate_flow.core.planning.actions import BeginRound

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fate_flow.core.model.job import UNREACHABLE, Answer
+from fate_flow.core.model.errors import UNREACHABLE
+from fate_flow.core.model.job import Answer
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, TaskStatus

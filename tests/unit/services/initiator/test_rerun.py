@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.model.errors import Conflict, JobNotFound
-from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, Job, Seat, WorkerEnd
+from fate_flow.core.model.errors import NOT_EFFECTIVE, Conflict, JobNotFound
+from fate_flow.core.model.job import ANY_RUN, Answer, Command, Job, Seat, WorkerEnd
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party

@@ -10,7 +10,7 @@ import pytest
 from fate_flow.core.access.authority import document_digest
 from fate_flow.core.access.permission import Kind, Thing
 from fate_flow.core.model.approval import Approval, ApprovalRule, Consent
-from fate_flow.core.model.job import NOT_EFFECTIVE, NOT_READY
+from fate_flow.core.model.errors import NOT_EFFECTIVE, NOT_READY
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus

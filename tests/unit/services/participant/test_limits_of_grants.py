@@ -9,7 +9,8 @@ import pytest
 from fate_flow.core.access.limits import DAY, Grants, PartyLimits, TableLimits
 from fate_flow.core.access.permission import Kind, PermissionRule, Thing
 from fate_flow.core.model.approval import Approval, ApprovalRule
-from fate_flow.core.model.job import NO_CAPACITY, Command, TaskKey
+from fate_flow.core.model.errors import NO_CAPACITY
+from fate_flow.core.model.job import Command, TaskKey
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.reasons import Reason

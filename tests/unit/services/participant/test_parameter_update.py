@@ -10,9 +10,17 @@ from typing import Any
 import pytest
 
 from fate_flow.core.model.approval import Approval, ApprovalRule
-from fate_flow.core.model.errors import BadRequest, Conflict, JobNotFound, OperationFailed, Refused
+from fate_flow.core.model.errors import (
+    NOT_EFFECTIVE,
+    NOT_READY,
+    BadRequest,
+    Conflict,
+    JobNotFound,
+    OperationFailed,
+    Refused,
+)
 from fate_flow.core.model.history import HistoryLevel
-from fate_flow.core.model.job import ANY_RUN, NOT_EFFECTIVE, NOT_READY, Answer, Command, JobKey
+from fate_flow.core.model.job import ANY_RUN, Answer, Command, JobKey
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, SeatStatus

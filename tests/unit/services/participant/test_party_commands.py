@@ -7,14 +7,9 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.model.errors import StorageFailed
+from fate_flow.core.model.errors import NOT_EFFECTIVE, StorageFailed
 from fate_flow.core.model.history import HistoryLevel
-from fate_flow.core.model.job import (
-    ANY_RUN,
-    NOT_EFFECTIVE,
-    Command,
-    JobKey,
-)
+from fate_flow.core.model.job import ANY_RUN, Command, JobKey
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, TaskStatus

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from fate_flow.core.model.artifact import file_at
+from fate_flow.core.model.errors import NOT_EFFECTIVE
 from fate_flow.core.model.history import HistoryLevel
-from fate_flow.core.model.job import (
-    NOT_EFFECTIVE,
-)
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.model.job import (
-    NOT_EFFECTIVE,
-    Command,
-)
+from fate_flow.core.model.errors import NOT_EFFECTIVE
+from fate_flow.core.model.job import Command
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import TaskStatus

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.model.job import NOT_EFFECTIVE, UNREACHABLE, Answer, Claim, Command, Hold, Job, JobKey
+from fate_flow.core.model.errors import NOT_EFFECTIVE, UNREACHABLE
+from fate_flow.core.model.job import Answer, Claim, Command, Hold, Job, JobKey
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus

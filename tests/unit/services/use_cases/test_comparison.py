@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fate_flow.core.access.bound_document import BoundDocument, document_name
-from fate_flow.core.model.job import UNREACHABLE, Answer, Command, CommandKind
+from fate_flow.core.model.errors import UNREACHABLE
+from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, TaskStatus

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fate_flow.cli.audit.record_reports import BROKEN, print_reports, read_report
-from fate_flow.core.model.job import UNREACHABLE, Answer
+from fate_flow.core.model.errors import UNREACHABLE
+from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.core.record.entry import OWN_LOG, log_with
 from fate_flow.core.wire.v1.paths import HELD

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from fate_flow.core.access.limits import Grants, PartyLimits
-from fate_flow.core.model.job import NO_CAPACITY, Answer, Command
+from fate_flow.core.model.errors import NO_CAPACITY
+from fate_flow.core.model.job import Answer, Command
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.spec import Party
 from fate_flow.core.quotas.quota import PartyQuota, Quotas

@@ -8,19 +8,8 @@ from typing import Any
 import pytest
 
 from fate_flow.core.model.approval import Approval, Consent
-from fate_flow.core.model.job import (
-    NO_CAPACITY,
-    NOT_EFFECTIVE,
-    NOT_READY,
-    Answer,
-    Claim,
-    EnginePart,
-    EngineState,
-    Hold,
-    Job,
-    JobKey,
-    PendingRequest,
-)
+from fate_flow.core.model.errors import NO_CAPACITY, NOT_EFFECTIVE, NOT_READY
+from fate_flow.core.model.job import Answer, Claim, EnginePart, EngineState, Hold, Job, JobKey, PendingRequest
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.participant.reservation import (
     ApplyThere,

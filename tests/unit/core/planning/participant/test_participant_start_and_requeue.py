@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from fate_flow.core.model.approval import Approval, Consent
-from fate_flow.core.model.job import NOT_EFFECTIVE, NOT_READY, Answer, Claim, Job
+from fate_flow.core.model.errors import NOT_EFFECTIVE, NOT_READY
+from fate_flow.core.model.job import Answer, Claim, Job
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.participant.start_and_requeue import why_not_requeued, why_not_started

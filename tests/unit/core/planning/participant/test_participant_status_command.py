@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Job
+from fate_flow.core.model.errors import NOT_EFFECTIVE
+from fate_flow.core.model.job import Answer, Job
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JOB_END, JobStatus
 from fate_flow.core.planning.participant.status_command import (

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Job, Task
+from fate_flow.core.model.errors import NOT_EFFECTIVE
+from fate_flow.core.model.job import Answer, Job, Task
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.core.model.status import JobStatus, TaskStatus
