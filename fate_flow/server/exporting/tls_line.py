@@ -17,6 +17,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _PIECE = 65_536
+_CUT = "UNEXPECTED_EOF_WHILE_READING"        # so Python before 3.11.4 says what is an SSLEOFError later
 
 
 class TlsLine:
@@ -47,8 +48,10 @@ class TlsLine:
                 pass
         except ssl.SSLZeroReturnError:
             return True
-        except ssl.SSLEOFError:
-            return False
+        except ssl.SSLError as error:
+            if isinstance(error, ssl.SSLEOFError) or error.reason == _CUT:
+                return False
+            raise
         return True
 
     def _done(self, act: Callable[[], T]) -> T:

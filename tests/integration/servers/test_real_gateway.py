@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -374,7 +375,7 @@ def test_the_gateway_reaches_an_application_that_was_started_again(gatewayed: Ga
     for number in (signal.SIGKILL, signal.SIGTERM):
         arbiter = min(gatewayed.processes("http"), key=lambda process: process.create_time())
         arbiter.send_signal(number)
-        eventually(lambda: not arbiter.is_running() or arbiter.status() == psutil.STATUS_ZOMBIE, "its end")  # noqa: B023
+        eventually(partial(has_ended, arbiter), "its end")
         eventually(lambda: gatewayed.is_let_in("10000"), "the party to be let in again")
 
 
@@ -383,6 +384,14 @@ def test_only_the_servers_user_reaches_the_socket_behind_the_gateway(gatewayed: 
     assert stat.S_ISSOCK(path.stat().st_mode)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Return whether a process has ended, also if it goes while it is looked at."""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE or not process.is_running()
+    except psutil.NoSuchProcess:
+        return True
 
 
 def is_refused(port: int) -> bool:
