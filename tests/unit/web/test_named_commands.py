@@ -98,7 +98,8 @@ def test_checks_of_the_record_name_commands_that_can_be_given(tmp_path: Path) ->
     texts = [found for one in templates for found in re.findall(r'command\("([^"]+)"', one.read_text(encoding="utf-8"))]
     assert len(texts) >= 3
     for text in texts:
-        parsed(text.replace("FILE", shlex.quote(str(tmp_path / "FILE"))) + (" 10000" if text.endswith((" -p ", " -j ")) else ""))
+        named = text.replace("FILE", shlex.quote(str(tmp_path / "FILE")))
+        parsed(named + (" 10000" if text.endswith((" -p ", " -j ")) else ""))
 
 
 @pytest.mark.parametrize("text", [
