@@ -150,8 +150,10 @@ def tree_of(commit: str) -> Path:
         if packed.returncode:
             raise BenchFailed(f"git archive {commit}: {packed.stderr.decode().strip()}")
         subprocess.run(["tar", "-x", "-C", str(draft)], input=packed.stdout, check=True)
+        packages = CHECKOUT / ".cache" / "pip"           # those that are here already
+        packages.mkdir(parents=True, exist_ok=True)
         (draft / ".cache").mkdir()
-        (draft / ".cache" / "pip").symlink_to(CHECKOUT / ".cache" / "pip")     # packages that are here already
+        (draft / ".cache" / "pip").symlink_to(packages)
         draft.rename(folder)
     python = {"FATE_FLOW_BASE_PYTHON": str(Path(sys.executable).resolve())}        # the same for both trees
     made = subprocess.run(
