@@ -89,11 +89,11 @@ def _serve(server: SyslogServer, request: Any) -> None:
     if len(data) >= limit:
         request.close()
         return
+    server.messages += messages_in(data)         # before the end is said: then the sender may look at them
     if server.holds is not None:
         server.holds.wait(60)
     if isinstance(request, ssl.SSLSocket) and server.says_so:
         request.unwrap()
-    server.messages += messages_in(data)
 
 
 def messages_in(data: bytes) -> list[Message]:
