@@ -73,6 +73,6 @@ def keep_open(boards: Sequence[Board], seconds: float) -> dict[str, Any]:
             time.sleep(max(0.0, at - time.monotonic()))
             boards[number].ask(session)
             heapq.heappush(due, (at + boards[number].seconds, number))
-    time.sleep(max(0.0, begin + seconds - time.monotonic()))
+    time.sleep(max(0.0, begin + seconds - time.monotonic()))       # a while is measured
     answers = {status: sum(one.counts.get(status, 0) for one in boards) for status in (200, 304)}
     return {"boards": len(boards), "answers": answers, "every_seconds": boards[0].seconds}

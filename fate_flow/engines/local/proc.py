@@ -97,9 +97,6 @@ def adopt_orphans() -> None:
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-_HOLES = (*range(65_536, 1_024, -256), *range(1_024, 8, -16))
-
-
 def die_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
     """Have this process get a signal when its parent, the process `parent`, ends; at once if it has ended already."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
@@ -134,6 +131,10 @@ def hide_memory() -> None:
 def set_name(name: str) -> None:
     """Set the name of this process in `ps -o comm` and `top`; at most 15 characters."""
     _LIBC.prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
+
+
+_HOLES = (*range(65_536, 1_024, -256), *range(1_024, 8, -16))
+"""The sizes in bytes of free places that are taken, the large ones first: what malloc keeps apart from each other."""
 
 
 def settle_memory() -> None:

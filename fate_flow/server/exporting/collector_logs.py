@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 
 import requests
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # no types come with it
 from opentelemetry import trace as otel
 from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.context import Context

@@ -21,7 +21,7 @@ from struct import unpack_from
 from fate_flow.core.record.shown import ShownEntry
 from fate_flow.peers.network_errors import describe_cause
 from fate_flow.server.exporting.receiver import NotTaken, is_warning
-from fate_flow.server.exporting.tls_line import TlsLine
+from fate_flow.server.exporting.tls_line import TlsLine, wait_until
 from fate_flow.settings.recording.exports import SyslogExport
 
 _LOG_AUDIT = 13 << 3                     # the facility of RFC 5424, with the severities:
@@ -79,7 +79,7 @@ class SyslogReceiver:
 
     def _send(self, connection: socket.socket, data: bytes, until: float) -> None:
         if not self._export.has_tls:
-            _wait_until(connection, until)
+            wait_until(connection, until)
             connection.sendall(data)
             with suppress(OSError):                      # it has ended the connection, which is seen below
                 connection.shutdown(socket.SHUT_WR)
@@ -89,7 +89,10 @@ class SyslogReceiver:
         line.send(data)
         if not line.end():
             if self._export.close_notify:
-                raise OSError(errno.ECONNRESET, "it has ended the connection without close_notify")
+                raise NotTaken(
+                    "it has ended TLS without close_notify, so the end may have been cut on the way; if it always does "
+                    f"so, set record.exports.{self._export.name}.close_notify: false"
+                )
             _check_all_was_read(connection)
 
     def _context(self) -> ssl.SSLContext:
@@ -106,9 +109,9 @@ class SyslogReceiver:
 
 def _await_end(connection: socket.socket, until: float) -> None:
     """Wait until the receiver ends the connection. Raise OSError if it has not read everything by then."""
-    _wait_until(connection, until)
+    wait_until(connection, until)
     while connection.recv(4096):
-        _wait_until(connection, until)
+        wait_until(connection, until)
     _check_all_was_read(connection)
 
 
@@ -119,14 +122,6 @@ def _check_all_was_read(connection: socket.socket) -> None:
     [unacknowledged] = unpack_from("=I", connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), _UNACKED)
     if error or unacknowledged:
         raise OSError(error or errno.ECONNRESET, "it has not read everything")
-
-
-def _wait_until(connection: socket.socket, until: float) -> None:
-    """Let the next call wait until then. Raise TimeoutError if that is over."""
-    left = until - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    connection.settimeout(left)
 
 
 def _word(text: str, most: int) -> str:

@@ -75,9 +75,13 @@ class TlsLine:
             self._waiting().sendall(some)
 
     def _waiting(self) -> socket.socket:
-        """Return the socket, whose next call waits until the moment of its end. Raise TimeoutError if that is over."""
-        left = self._until - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        self._sock.settimeout(left)
+        wait_until(self._sock, self._until)
         return self._sock
+
+
+def wait_until(sock: socket.socket, until: float) -> None:
+    """Let the next call of a socket wait until then. Raise TimeoutError if that is over."""
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    sock.settimeout(left)

@@ -63,6 +63,7 @@ class PeriodicWork(ABC):
             try:
                 pause = self.step()
             except Exception as error:
+                # The thread goes on: whatever a step meets, the next one may do.
                 log.error("%s: %s", self._failure, error, exc_info=not isinstance(error, DATABASE_AWAY))
                 pause = self._again
         self._close()

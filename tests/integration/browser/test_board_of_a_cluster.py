@@ -35,6 +35,7 @@ TWO = {"guest": [GUEST], "host": [HOST]}
 SHOTS = os.environ.get("FATE_FLOW_TEST_SCREENSHOTS")
 """A folder that gets a picture of each view, for people to look at."""
 
+# Programs of workers: those that sleep stay until somebody ends them.
 STAYS = "import time; print('step 1', flush=True); time.sleep(600)"
 FAILS_AT_THE_HOST = """
 import os, sys, time
