@@ -8,6 +8,7 @@ compares the results with those of the same computation in one place, which only
 from __future__ import annotations
 
 import csv
+import re
 import shlex
 import subprocess
 import threading
@@ -176,7 +177,7 @@ def watch(servers: Servers, job_id: str, loss_at: str = "") -> None:
         threads = []
         for server, process in zip(watching, running_now, strict=True):
             assert process.stderr is not None
-            arguments = process.stderr, server.of.name, f"job {job_id}", server.of.name == loss_at
+            arguments = process.stderr, server.of.name, job_id, server.of.name == loss_at
             threads.append(threading.Thread(target=_pass_on, args=arguments))
             threads[-1].start()
         for thread in threads:
@@ -191,10 +192,12 @@ def watch(servers: Servers, job_id: str, loss_at: str = "") -> None:
         raise SystemExit(f"demo: job {job_id} has not succeeded; logs: {logs}")
 
 
-def _pass_on(lines: IO[str], name: str, job: str, only_loss: bool) -> None:
+def _pass_on(lines: IO[str], name: str, job_id: str, only_loss: bool) -> None:
+    """Print the lines of a watch: `job ID (NAME)` is left out before a task, and is `job` elsewhere."""
+    title = re.compile(rf"job {job_id}(?: \([^)]*\))?")
     for line in lines:
         if not only_loss or "lr_loss" in line:
-            print(f"  {name:<7} | {line.rstrip().removeprefix(f'{job} ').replace(job, 'job')}")
+            print(f"  {name:<7} | {title.sub('job', line.rstrip()).removeprefix('job ')}")
 
 
 def output(folder: Folder, server: Server, job_id: str, task: str, key: str) -> list[dict[str, str]]:

@@ -44,6 +44,7 @@ def test_a_bank_and_a_telecom_train_deploy_and_use_a_model(
         assert over_servers == in_one_place, said
         assert float(over_servers) > 0.7, said
     losses = [float(one) for one in LOSS.findall(done.stdout)]
+    assert losses, said
     assert losses == sorted(losses, reverse=True), said
     assert losses[0] == pytest.approx(0.693147)
     assert [name for name, *_ in WEIGHT.findall(done.stdout)] == ["bank"] * 3 + ["telecom"] * 3, said
