@@ -4,18 +4,24 @@ script asks for."""
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote
 
 from flask import Blueprint, Response, jsonify, request
 
+from fate_flow.api.http.gunicorn_worker import given_away
 from fate_flow.api.v1.outputs.worker_output import WorkerOutput
-from fate_flow.core.model.errors import BadRequest, FlowError
+from fate_flow.core.model.errors import BadRequest, FlowError, NotFound, NotOffered
 from fate_flow.core.model.grammar import check_component_name, check_job_id, shown
 from fate_flow.core.model.job import Task, TaskKey
 from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.queries import STREAMS, TaskLogQuery
 from fate_flow.web.board import Board
-from fate_flow.web.logs import (
+from fate_flow.web.logs.log_events import MOST_LOGS, LogEvents
+from fate_flow.web.logs.sources import (
     LEVELS,
     PIECE,
     ComponentLog,
@@ -33,6 +39,7 @@ from fate_flow.web.task_addresses import chosen_share, number, party_in, share_a
 
 _LONGEST_TEXT = 200
 END = "end"
+_PIECE_ADDRESS = re.compile(r"/board/jobs/([^/]+)/tasks/([^/]+)/log/piece")
 
 
 @dataclass(frozen=True)
@@ -56,16 +63,18 @@ def add_log_pages(routes: Blueprint, board: Board) -> None:
     routes.get("/jobs/<job_id>/tasks/<name>/log")(pages.log)
     routes.get("/jobs/<job_id>/tasks/<name>/log/piece")(pages.log_piece)
     routes.get("/jobs/<job_id>/tasks/<name>/log/file")(pages.log_file)
+    routes.get("/log-events")(pages.log_events)
 
 
 class _LogPages:
     def __init__(self, board: Board) -> None:
         self._board, self._services = board, board.services
         self._output = WorkerOutput(board.services.context)
+        self._events = LogEvents()
 
     def log(self, job_id: str, name: str) -> Response:
         self._board.check_may("read_logs", "logs of workers")
-        asked, reviews = self._asked(job_id, name)
+        asked, reviews = self._asked(job_id, name, request.args)
         wanted = request.args.get("find", "")
         if len(wanted) > _LONGEST_TEXT or not wanted.isprintable():
             raise BadRequest(f"find: is longer than {_LONGEST_TEXT} characters, or not printable")
@@ -92,7 +101,7 @@ class _LogPages:
     def log_piece(self, job_id: str, name: str) -> Response:
         """Return the next piece for the script; 304 while there is nothing new."""
         self._board.check_may("read_logs", "logs of workers")
-        asked, _ = self._asked(job_id, name)
+        asked, _ = self._asked(job_id, name, request.args)
         found = self._source(asked).piece(number(request.args, "at") or 0, PIECE)
         response = jsonify(text=found.text, next=found.next, total=found.total, over=found.is_over)
         response.headers.update(HEADERS)
@@ -102,19 +111,45 @@ class _LogPages:
 
     def log_file(self, job_id: str, name: str) -> Response:
         self._board.check_may("read_logs", "logs of workers")
-        asked, _ = self._asked(job_id, name)
+        asked, _ = self._asked(job_id, name, request.args)
         source = self._source(asked)
         source.piece(0, 1)                   # raises what is wrong before the answer has begun
         file_name = f"{name}-{asked.key.party.role}-{asked.key.party.party_id}-{asked.stream}.log"
         headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{file_name}"'}
         return Response(all_bytes(source), mimetype="text/plain", headers=headers)
 
-    def _asked(self, job_id: str, name: str) -> tuple[_Asked, int]:
+    def log_events(self) -> Response:
+        """Tell the browser, until it goes, which of the logs of its pages have grown (`log`: addresses of pieces)."""
+        self._board.check_may("read_logs", "logs of workers")
+        addresses = request.args.getlist("log")
+        if not 0 < len(addresses) <= MOST_LOGS:
+            raise BadRequest(f"log: {len(addresses)} logs are asked for; 1 to {MOST_LOGS} can be followed")
+        files = [self._file(one) for one in addresses]
+        self._events.check_room()
+        connection = given_away(request.environ)
+        if connection is None:
+            raise NotOffered("events need the server that `fate_flow serve` starts")
+        self._events.add(connection, HEADERS, files)
+        return Response(mimetype="text/event-stream")
+
+    def _file(self, address: str) -> Path | None:
+        """Return the file of a log, by the address of its pieces; None if there is none yet. Raise BadRequest."""
+        path, _, query = address.partition("?")
+        found = _PIECE_ADDRESS.fullmatch(path)
+        if found is None:
+            raise BadRequest(f"log: {shown(address)} is not an address of the pieces of a log")
+        try:
+            asked, _ = self._asked(found[1], unquote(found[2]), dict(parse_qsl(query)))
+            return self._source(asked).path if asked.is_here else None
+        except NotFound:
+            return None
+
+    def _asked(self, job_id: str, name: str, given: Mapping[str, str]) -> tuple[_Asked, int]:
         """Return which log is meant, and the number of reviews. Raise NotFound, BadRequest."""
         found = self._board.queries.task(check_job_id(job_id), check_component_name(name, "task"))
         if found is None:
             raise self._board.unknown(job_id)
-        party, version, stream = party_in(request.args), number(request.args, "version"), request.args.get("stream")
+        party, version, stream = party_in(given), number(given, "version"), given.get("stream")
         share = chosen_share(found, party, version)
         own = {job.party for job in found.jobs}
         party = party or (share.key.party if share is not None else found.jobs[0].party)
@@ -126,7 +161,7 @@ class _LogPages:
         version = version if version is not None else share.key.version if share is not None else 0
         key = TaskKey(job_id, name, version, Party(party.role, party.party_id))
         return _Asked(
-            key, is_here, share, stream, number(request.args, "worker"), number(request.args, "attempt")
+            key, is_here, share, stream, number(given, "worker"), number(given, "attempt")
         ), found.reviews
 
     def _source(self, asked: _Asked) -> LogSource:

@@ -23,7 +23,7 @@ from fate_flow.web.envelope import PageEnvelope
 from fate_flow.web.job_actions import add_actions
 from fate_flow.web.log_pages import add_log_pages
 from fate_flow.web.model_pages import add_model_pages
-from fate_flow.web.pages import Pages
+from fate_flow.web.pages import POLICY, Pages
 from fate_flow.web.queue_pages import add_queue_pages
 from fate_flow.web.sessions import CHALLENGE_MS, SESSION_MS, NotSignedIn, Sessions, is_encrypted, session_cookie
 from fate_flow.web.task_pages import add_task_pages
@@ -75,7 +75,7 @@ def _add_sign_in(routes: Blueprint, sessions: Sessions, pages: Pages, cookie: st
         file = pages.file(name)
         if file is None:
             raise NotFound("there is no such file")
-        headers = {"Cache-Control": _FOR_EVER, "X-Content-Type-Options": "nosniff"}
+        headers = {"Cache-Control": _FOR_EVER, "X-Content-Type-Options": "nosniff", "Content-Security-Policy": POLICY}
         response = Response(file.content, mimetype=file.mimetype, headers=headers)
         response.set_etag(file.digest[:32])
         response.make_conditional(request)

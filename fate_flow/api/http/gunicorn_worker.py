@@ -11,11 +11,12 @@ The main thread also waits for the ends of connections that the server has ended
 from __future__ import annotations
 
 import errno
+import os
 import re
 import socket
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -59,6 +60,7 @@ class CallerSocket(socket.socket):
         super().__init__(made.family, made.type, made.proto, fileno=made.detach())
         self.ahead = bytearray()         # what the main thread has collected of the next request
         self.may_wait = self.is_inside = self.family == socket.AF_UNIX
+        self.is_given_away = False
         self._seconds = seconds
         self._left, self._bytes = seconds, 0         # of the present piece
 
@@ -77,6 +79,11 @@ class CallerSocket(socket.socket):
         """Begin a request; `may_wait`: a thread may wait for what was not collected."""
         self.may_wait = may_wait or self.is_inside
         self._left, self._bytes = self._seconds, 0
+
+    def give_away(self) -> socket.socket:
+        """Return the connection for whoever writes the answer outside of gunicorn, and ends it."""
+        self.is_given_away = True
+        return socket.socket(fileno=os.dup(self.fileno()))
 
     def recv(self, size: int, flags: int = 0) -> bytes:
         """Return what was collected, then what comes. Raises TooLate."""
@@ -97,7 +104,10 @@ class CallerSocket(socket.socket):
         return data
 
     def sendall(self, data: Any, flags: int = 0) -> None:
-        """Send all of this, a piece in time. A caller that does not read is one that has gone."""
+        """Send all of this, a piece in time. A caller that does not read is one that has gone. What the application
+        answers over a connection that it has given away is dropped."""
+        if self.is_given_away:
+            return
         if self.gettimeout() == 0.0:
             super().sendall(data, flags)
             return
@@ -216,6 +226,9 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
             self._bodies.remove(conn)
             if self._queued:
                 self._receive_large(self._queued.popleft())
+        if conn.sock.is_given_away:
+            self._close(conn)                # only this descriptor: the connection lives
+            return
         if fs.cancelled() or fs.exception() is not None or not fs.result():
             self._end(conn)
             return
@@ -316,6 +329,12 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
 def _late(line: deque[Any], now: float) -> Any:
     """Return the first connection of a line if its time is over; else None."""
     return line[0] if line and line[0].timeout <= now else None
+
+
+def given_away(environ: Mapping[str, Any]) -> socket.socket | None:
+    """Return the connection of a request for whoever answers outside of gunicorn; None if it is not one of ours."""
+    sock = environ.get("gunicorn.socket")
+    return sock.give_away() if isinstance(sock, CallerSocket) else None
 
 
 def worker_class(body_of: BodyOf, limits: CallerLimits) -> type[ThreadWorker]:

@@ -1,18 +1,20 @@
 """The board in a real browser: each view without an error in the console and without a barrier, on a phone and in the
 dark; signing in, keeping fresh, and acting.
 
-The server is the application itself on a socket, over a database with jobs of each kind: nothing has to be waited for.
+The server is the application itself in a worker of gunicorn with one thread, over a database with jobs of each kind:
+nothing has to be waited for.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from unittest.mock import patch
 
 import pytest
-from werkzeug.serving import make_server
 
+from fate_flow.api.http.gunicorn_worker import CallerLimits
 from fate_flow.core.access.client_roles import APPROVE, AUDIT, OPERATE, READ, SUBMIT, ClientRole
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.record.entry import OWN_LOG, Kind, new_entry
@@ -20,9 +22,13 @@ from fate_flow.services.record.sealing import seal_new
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import Client, add_client
 from fate_flow.store.values import Document
+from fate_flow.web import log_pages
+from fate_flow.web.logs.log_events import LogEvents
 from tests.kit.api.client_world import GUEST, HOST, START, TOY_CONF, World, make_world
+from tests.kit.api.gunicorn_worker import GunicornWorker
 from tests.kit.api.recorded_world import JOB as RECORDED
 from tests.kit.api.recorded_world import record_job
+from tests.kit.waiting import eventually
 from tests.kit.web.browser import Browser
 from tests.kit.web.chromium import Chromium, chromium
 from tests.kit.web.filled_task import add_filled_task, add_worker
@@ -30,6 +36,7 @@ from tests.kit.web.filled_task import add_filled_task, add_worker
 pytestmark = [pytest.mark.timeout(300), pytest.mark.heavy]
 
 OWNER = ClientKeys("the-app", "the-secret")
+IS_LIVE = "return document.getElementById('log').dataset.live === 'yes'"
 SCRIPT = "<script>document.title = 'taken over'</script>"
 
 
@@ -41,6 +48,7 @@ class Site:
     url: str
     window: Chromium
     jobs: dict[str, str]
+    events: LogEvents
 
     def sign_in(self, key: Client, path: str = "/board/") -> None:
         self.window.run_cdp("Network.clearBrowserCookies", {})
@@ -58,15 +66,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("browser")
     (folder / "home").mkdir()
     world = make_world(folder / "home", client_keys=OWNER)
-    server = make_server("127.0.0.1", 0, Browser(world).client.application, threaded=False)
-    serving = threading.Thread(target=server.serve_forever, daemon=True)
-    serving.start()
-    try:
-        with chromium(folder) as window:
-            yield Site(world, f"http://127.0.0.1:{server.server_port}", window, filled(world))
-    finally:
-        server.shutdown()
-        serving.join()
+    events = LogEvents()
+    with patch.object(log_pages, "LogEvents", lambda: events):
+        app = Browser(world).client.application
+    limits = CallerLimits(bodies=1)
+    with closing(GunicornWorker(folder, app, limits, threads=1)) as served, chromium(folder) as window:
+        yield Site(world, served.url, window, filled(world), events)
 
 
 def filled(world: World) -> dict[str, str]:
@@ -209,12 +214,21 @@ def test_a_log_is_followed_from_its_begin(site: Site) -> None:
         file.write("the second line\n")
     site.window.wait_for_text("the second line", "#log")
     site.window.wait_for_text("what is written appears here", "#log-state")
+    eventually(lambda: site.window.run(IS_LIVE), "events about this log")
+    with path.open("a", encoding="utf-8") as file:
+        file.write("the third line\n")
+    site.window.wait_for_text("the third line", "#log")
+    site.world.write("t_worker", {"f_job_id": job_id}, f_status="exited", f_reason="done", f_caused_by="task")
+    (path.parent / "exit").touch()
+    site.window.wait_for_text("nothing more comes", "#log-state")
+    eventually(lambda: not site.events._connections, "no connection for a log that is over")
     assert site.window.run("return document.title") != "taken over"
     assert site.window.console() == []
 
 
 def test_ten_tabs_follow_the_logs_of_every_worker(site: Site) -> None:
-    """The server has one thread and browsers six connections: a page that kept one open would stop the others."""
+    """The server has one thread and browsers six connections: pages that kept one open would stop the others. So all
+    of them share one."""
     job_id = site.world.add_job(status=JobStatus.RUNNING, f_start_time=START)
     site.world.add_task(job_id, f_status="running", f_party_status="running", f_start_time=START)
     files = [add_worker(site.world, job_id, 0, slot) for slot in range(5)]
@@ -228,6 +242,9 @@ def test_ten_tabs_follow_the_logs_of_every_worker(site: Site) -> None:
         tabs.append(site.window.tab)
         site.window.go(f"{site.url}/board/jobs/{job_id}/tasks/toy_0/log?worker={number % 5}")
         site.window.wait_for_text(f"worker {number % 5} begins", "#log")
+        eventually(lambda: site.window.run(IS_LIVE), f"events in tab {number}")
+        assert len(site.events._connections) <= 2, "the one before, until the server has looked at it"
+    eventually(lambda: len(site.events._connections) == 1, "one connection of all tabs")
     for slot, file in enumerate(files):
         with file.open("a", encoding="utf-8") as log:
             log.write(f"worker {slot} goes on\n")
@@ -237,6 +254,7 @@ def test_ten_tabs_follow_the_logs_of_every_worker(site: Site) -> None:
         assert site.window.console() == []
         site.window.close_tab()
     site.window.look_at(first)
+    eventually(lambda: not site.events._connections, "no connection without a page that needs it")
 
 
 def test_a_hidden_tab_catches_up_with_its_log_to_the_end(site: Site) -> None:

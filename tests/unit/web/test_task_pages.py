@@ -13,7 +13,7 @@ from fate_flow.core.model.job import Answer
 from fate_flow.core.model.status import JobStatus
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import add_client
-from fate_flow.web.logs import MOST_HITS, PIECE, WorkerLog
+from fate_flow.web.logs.sources import MOST_HITS, PIECE, WorkerLog
 from tests.kit.api.client_world import HOST, World, make_world
 from tests.kit.web.browser import Browser, Page
 from tests.kit.web.filled_task import LOG, add_filled_task, add_worker

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import selectors
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import pytest
-from gunicorn.config import Config
-from gunicorn.glogging import Logger
 
-from fate_flow.api.http.gunicorn_worker import PIECE, CallerLimits, worker_class
+from fate_flow.api.http.gunicorn_worker import PIECE, CallerLimits, given_away
+from tests.kit.api.gunicorn_worker import GunicornWorker
 from tests.kit.waiting import eventually
 
 SECONDS = 60.0
@@ -31,40 +27,26 @@ HUGE_ANSWER = 64 * 1024 * 1024
 
 
 class App:
-    """Answers with the length of the body; `/huge` with a long answer, `/held` when the test says so."""
+    """Answers with the length of the body; `/huge` with a long answer, `/held` when the test says so. The test answers
+    `/given` itself, over the connections in `given`."""
 
     def __init__(self) -> None:
         self.free = Event()
+        self.given: list[socket.socket] = []
 
     def __call__(self, environ: Mapping[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
         body = environ["wsgi.input"].read()
         if environ["PATH_INFO"] == "/held":
             assert self.free.wait(SECONDS)
+        if environ["PATH_INFO"] == "/given" and (connection := given_away(environ)) is not None:
+            self.given.append(connection)
         text = b"h" * HUGE_ANSWER if environ["PATH_INFO"] == "/huge" else str(len(body)).encode()
         start_response("200 OK", [("Content-Length", str(len(text)))])
         return [text]
 
 
-class Served:
-    """A worker that runs, without processes around it."""
-
-    def __init__(self, folder: Path, limits: CallerLimits, threads: int, connections: int) -> None:
-        cfg = Config()
-        for name, value in {
-            "threads": threads, "worker_connections": connections, "worker_tmp_dir": str(folder), "keepalive": 75,
-            "graceful_timeout": 1,
-        }.items():  # fmt: skip
-            cfg.set(name, value)
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self.app = App()
-        kind = worker_class(lambda status, text: json.dumps([status, text]).encode(), limits)
-        self.worker: Any = kind(0, os.getppid(), [self.listener], None, 60, cfg, Logger(cfg))
-        self.worker.wsgi = self.app
-        self.worker.tpool = self.worker.get_thread_pool()
-        self.worker.poller = selectors.DefaultSelector()
-        self.worker.method_queue.init()
-        self._thread = Thread(target=self.worker.run, daemon=True)
-        self._thread.start()
+class Served(GunicornWorker):
+    app: App
 
     def open(self, data: bytes = b"") -> socket.socket:
         sock = socket.create_connection(self.listener.getsockname(), timeout=SECONDS)
@@ -73,9 +55,7 @@ class Served:
 
     def close(self) -> None:
         self.app.free.set()
-        self.worker.handle_exit(None, None)
-        self._thread.join(SECONDS)
-        assert not self._thread.is_alive()
+        super().close()
 
 
 Start = Callable[..., Served]
@@ -86,7 +66,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     with ExitStack() as stack:
 
         def started(limits: CallerLimits, threads: int = 2, connections: int = 100) -> Served:
-            served = Served(tmp_path, limits, threads, connections)
+            served = Served(tmp_path, App(), limits, threads, connections)
             stack.callback(served.close)
             return served
 
@@ -220,3 +200,17 @@ def test_a_caller_that_goes_leaves_nothing(start: Start) -> None:
     for data in (b"", SMALL[:20], large(), SMALL, SMALL * 3):
         served.open(data).close()
     eventually(lambda: served.worker.nr_conns == 0 and not served.worker._bodies, "the ends of the connections")
+
+
+@pytest.mark.parametrize("request_bytes", [SMALL, LAST], ids=["kept", "last"])
+def test_a_connection_that_was_given_away_holds_no_thread_and_is_not_ended(start: Start, request_bytes: bytes) -> None:
+    """gunicorn drops its own answer, and counts the connection no longer."""
+    served = start(CallerLimits(bodies=1, seconds=SOON), threads=1)
+    with ExitStack() as stack:
+        socks = [stack.enter_context(served.open(request_bytes.replace(b"/small", b"/given"))) for _ in range(5)]
+        eventually(lambda: len(served.app.given) == 5 and served.worker.nr_conns == 0, "connections without a thread")
+        eventually(lambda: ended(served, LAST) == (200, b"4"), "an answer to another caller")
+        for number, connection in enumerate(served.app.given):
+            stack.enter_context(connection).sendall(b"event %d" % number)
+        assert sorted(sock.recv(100) for sock in socks) == [b"event %d" % number for number in range(5)]
+    assert given_away({"gunicorn.socket": None}) is None

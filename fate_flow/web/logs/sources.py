@@ -34,9 +34,12 @@ class Piece:
 
 
 class LogSource(Protocol):
-    """One log. `most_searched`: the bytes that one search reads."""
+    """One log. `most_searched`: the bytes that one search reads. `path`: its file, if it is on this machine."""
 
     most_searched: int
+
+    @property
+    def path(self) -> Path | None: ...
 
     def piece(self, offset: int, size: int) -> Piece:
         """Return a piece from an offset on. Raises FlowError."""
@@ -48,10 +51,10 @@ class WorkerLog:
     most_searched = 32 * _CHUNK
 
     def __init__(self, found: Printed) -> None:
-        self._path, self._is_over = found.path, found.worker.status is WorkerStatus.EXITED
+        self.path, self._is_over = found.path, found.worker.status is WorkerStatus.EXITED
 
     def piece(self, offset: int, size: int) -> Piece:
-        return Piece(*piece_of(self._path, size, offset), self._is_over)
+        return Piece(*piece_of(self.path, size, offset), self._is_over)
 
 
 class ComponentLog:
@@ -61,16 +64,17 @@ class ComponentLog:
 
     def __init__(self, logs: Path, key: TaskKey, level: str, *, is_over: bool) -> None:
         folder = logs / key.job_id / key.party.role / key.party.party_id / key.name
-        self._path, self._is_over = folder / log_name(level), is_over
+        self.path, self._is_over = folder / log_name(level), is_over
 
     def piece(self, offset: int, size: int) -> Piece:
-        return Piece(*piece_of(self._path, size, offset), self._is_over)
+        return Piece(*piece_of(self.path, size, offset), self._is_over)
 
 
 class PartnerLog:
     """What a worker of another party has printed, if that party shares it. Nothing that it answers is trusted."""
 
     most_searched = 4 * _CHUNK
+    path = None
 
     def __init__(self, ask: Ask, query: TaskLogQuery) -> None:
         self._ask, self._query = ask, query
