@@ -86,12 +86,17 @@ def follow(client: Client, form: str) -> None:
     Example: flow audit follow --as lines | jq .entry
     """
 
+    known: dict[str, Any] = {}
+
     def look(position: Position | None) -> Followed:
         body = {} if position is None else {"position": {log: list(place) for log, place in position.items()}}
         ask = client.post if position is None else _Patient(client).post     # what never worked is an error
-        return _read_whole(client, data_of(ask("record/follow", body)), read_followed)
+        answer = ask("record/follow", body)
+        known.clear()                        # it may go on for months
+        known.update(NamedJobs.of(answer).known)
+        return _read_whole(client, data_of(answer), read_followed)
 
-    print_followed(look, form, client.pause)
+    print_followed(look, form, client.pause, NamedJobs(known))
 
 
 @audit.command()

@@ -210,7 +210,11 @@ def test_new_entries_are_followed_and_none_is_printed_twice(world: World) -> Non
 
     table, _ = followed(world, between=lambda _: record_job(world), looks=1)
     assert len(table.splitlines()) == 7
-    assert "own #20             alice: submitted" in table
+    assert f"own #20             job {JOB}: alice: submitted" in table
+    world.add_job(JOB, f_name="recorded")
+    table, _ = followed(world, between=lambda _: record_job(world), looks=1)
+    assert f"job {JOB} (recorded): alice: submitted" in table
+    assert len(table.splitlines()) == 7
 
 
 def test_following_goes_on_over_a_restart_of_the_server(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,6 +142,7 @@ class _AuditRoutes:
                 "they are followed from there on.",
             },
         }),
+        aside=JOBS_BESIDE,
     )  # fmt: skip
     def follow(self) -> Response:
         body = silent_json()
@@ -150,7 +151,8 @@ class _AuditRoutes:
         else:
             position = _read_position(body)
             page = self._context.read(lambda tx: followed(tx, position))
-        return ok({**self._whose(), **page.as_document()})
+        jobs = jobs_beside(self._services.views, (one.job_id for one in page.entries if one.job_id))
+        return ok({**self._whose(), **page.as_document()}, **jobs)
 
     @declared(
         "Make a file with entries and their proofs, for a third person: those about a job, or the log with a party.",
