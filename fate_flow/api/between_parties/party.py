@@ -7,6 +7,7 @@ A party speaks only for itself. A header names it; if requests are signed, its s
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from flask import Blueprint, Response, request
@@ -53,6 +54,7 @@ from fate_flow.core.wire.v1.paths import (
     KEYS,
     OUTPUT_TABLE,
     VALIDATE,
+    output_table_path,
     read_command,
     route_of,
 )
@@ -68,8 +70,10 @@ from fate_flow.core.wire.v1.retcodes import retcode_of
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.disclosure import texts_not_for
+from fate_flow.services.context.recording import record_shown
 from fate_flow.services.context.unit_of_work import binding_of
 from fate_flow.services.context.wall_clock import now_on_the_wall
+from fate_flow.services.record.entries import Shown
 from fate_flow.store.contract.transaction import Transaction, published
 from fate_flow.store.values import OutputTable
 
@@ -142,18 +146,21 @@ class _PartyRoutes:
 
     def validate(self) -> Response:
         """Answer as to a `create` with this body, without storing anything."""
-        command = read_validate(self._json())
+        body = self._json()
+        command = read_validate(body)
         party = command.to
         caller = self._caller()
         self._check_whom([command])
         answer = self._commands.preview(command, caller)
+        record_shown(self._context, Shown("validate", caller, VALIDATE, body, answer))
         text = f"answered party {caller}: would {party} take part: {answer.retcode} {answer.retmsg}"
         self._note(command.job_id, text)
         return reply(answer)
 
     def history(self) -> Response:
         """Return this party's history of a job, for its initiator, which merges it with those of the others."""
-        job_id, caller = read_history_query(self._json()), self._caller()
+        body = self._json()
+        job_id, caller = read_history_query(body), self._caller()
 
         def entries(tx: Transaction) -> tuple[HistoryEntry, ...]:
             jobs = tx.jobs_here(job_id)
@@ -165,7 +172,7 @@ class _PartyRoutes:
         moves = [recounted(one) for one in self._context.read(entries)]
         text = f"answered party {caller}: the history, {len(moves)} moves"
         self._note(job_id, text)
-        return ok(history_data(moves))
+        return self._shown("history", HISTORY, body, history_data(moves), job_id)
 
     @declared(
         "The parties that this server has a route to, whether they answer, and which are on hold.", READ, data=PARTIES,
@@ -209,7 +216,14 @@ class _PartyRoutes:
             return [one for one in found if not {one.name, one.namespace} & texts]
 
         found = self._context.read(outputs)
-        return ok(output_table_data((one.name, one.namespace, one.data_name) for one in found))
+        data = output_table_data((one.name, one.namespace, one.data_name) for one in found)
+        path = output_table_path(job_id, component, key.party)
+        return self._shown("output table", path, {}, data, job_id)
+
+    def _shown(self, what: str, path: str, body: Mapping[str, Any], data: Any, job_id: str) -> Response:
+        """Record what the caller has asked for and is told, and tell it."""
+        record_shown(self._context, Shown(what, self._caller(), path, body, Answer(data=data), job_id))
+        return ok(data)
 
     def _note(self, job_id: str, text: str, *, is_new: bool = False) -> None:
         """Write that a party was answered. Its requests decide how often that happens, and which job they name: a job

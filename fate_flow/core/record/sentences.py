@@ -39,6 +39,10 @@ def _question(said: Mapping[str, Any], one: ShownEntry) -> str:
     return f"{who}: asked {said.get('seat')} ({said.get('what')}); answered {said.get('retcode')}"
 
 
+def _shown(said: Mapping[str, Any], _: ShownEntry) -> str:
+    return f"party {said.get('party')} asked for {said.get('what')}; answered {said.get('retcode')}"
+
+
 def _decision(said: Mapping[str, Any], _: ShownEntry) -> str:
     return f"{said.get('outcome')} {said.get('command')} of party {said.get('party')} ({said.get('about')})"
 
@@ -102,7 +106,7 @@ def command_of(said: Mapping[str, Any]) -> str:
 
 
 _SENTENCES: Mapping[str, Callable[[Mapping[str, Any], ShownEntry], str]] = {
-    "status": _status, "act": _act, "question": _question, "decision": _decision, "refused": _refused,
-    "worker": _worker, "exchange": _exchange, "keys": _keys, "sent": _sent, "answered": _answered,
+    "status": _status, "act": _act, "question": _question, "shown": _shown, "decision": _decision,
+    "refused": _refused, "worker": _worker, "exchange": _exchange, "keys": _keys, "sent": _sent, "answered": _answered,
     "received": _received, "head": _head, "segment": _segment,
 }  # fmt: skip

@@ -76,13 +76,39 @@ def of_question(
     """Return the entry of a question; `who`: as of an act. The other party does not see it: who asks here, and what it
     has answered, is this party's own affair."""
     salt = fresh_salt()
-    raw = bytes.fromhex(salt)
     fields = {
         "what": what, "who": who, "party": one.to.party_id, "seat": str(one.to), "retcode": one.answer.retcode,
+        **_commitments(one, salt),
+    }  # fmt: skip
+    return new_entry(OWN_LOG, Kind.QUESTION, one.at, fields, job_id=job_id, trace=trace, salt=salt)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What this party has answered another one, `caller`, that has asked for `what`. `path`, `body`: of the question;
+    `job_id`: of a job that is here; empty if it is about none."""
+
+    what: str
+    caller: str
+    path: str
+    body: Mapping[str, Any]
+    answer: Answer
+    job_id: str = ""
+
+
+def of_shown(one: Shown, at: int, trace: str, fresh_salt: FreshSalt) -> NewEntry:
+    """Return the entry of an answer of this party. The other one does not see it, as it does not see its own."""
+    salt = fresh_salt()
+    fields = {"what": one.what, "party": one.caller, "retcode": one.answer.retcode, **_commitments(one, salt)}
+    return new_entry(OWN_LOG, Kind.SHOWN, at, fields, job_id=one.job_id, trace=trace, salt=salt)
+
+
+def _commitments(one: Question | Shown, salt: str) -> Mapping[str, str]:
+    raw = bytes.fromhex(salt)
+    return {
         "request": commitment("request", raw, question_content(one.path, one.body)),
         "answer": commitment("answer", raw, answer_content(one.answer)),
     }  # fmt: skip
-    return new_entry(OWN_LOG, Kind.QUESTION, one.at, fields, job_id=job_id, trace=trace, salt=salt)
 
 
 def of_decision(command: Command, caller: str, answer: Answer, at: int, fresh_salt: FreshSalt) -> NewEntry | None:

@@ -29,6 +29,7 @@ from fate_flow.core.model.artifact import FILE_SCHEME, Artifact
 from fate_flow.core.model.grammar import LAST
 from fate_flow.core.model.job import Answer, Claim, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.model.modules import ModuleInfo
+from fate_flow.core.model.program import ProgramRules
 from fate_flow.core.model.resources import LOCAL as LOCAL_ENGINE
 from fate_flow.core.model.resources import EngineSize
 from fate_flow.core.model.spec import JobParameters, Party
@@ -294,12 +295,13 @@ def make_world(
     client_keys: ClientKeys | None = None, duplicate_ids: str = LAST, site: SiteRule = UNSIGNED,
     allowed_hosts: frozenset[str] = frozenset(), modules: Mapping[str, ModuleInfo] = CATALOGUE,
     quotas: Quotas | None = None, plain_parties: PlainParties | None = None, keeps_record: bool = False,
-    spans: Spans | None = None,
+    spans: Spans | None = None, shares_logs: bool = False,
 ) -> World:
     settings = Settings(
         party_id="9999", home=home, log_dir=home / "logs", limits=limits or Limits(submit_timeout=0.05),
         data_roots=data_roots, client_keys=client_keys, duplicate_ids=duplicate_ids, site=site,
         allowed_hosts=allowed_hosts, plain_parties=plain_parties, routes={"10000": Route("http://10.0.0.2:9380")},
+        commands=ProgramRules(share_logs=shares_logs),
     )  # fmt: skip
     database = migrated_sqlite(home)
     store = SqlStore(database, segment_files=SegmentFiles(home))

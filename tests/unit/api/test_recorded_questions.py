@@ -1,4 +1,5 @@
-"""What other parties are asked for a client is recorded at the party that asks, with what they have answered."""
+"""What other parties are asked for a client is recorded with the answer: at the party that asks, and at the one that
+answers."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from fate_flow.core.record.sentences import sentence_of
 from fate_flow.core.record.shown import shown_entry
 from fate_flow.core.wire.v1.recorded import answer_content, question_content
 from tests.kit.api.client_world import GUEST, HOST, TOY_CONF, TOY_DSL, World, make_world
+from tests.kit.web.filled_task import add_worker
 
 OTHER = Party("host", "10001")
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -33,9 +35,13 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]
     world.store.close()
 
 
-def questions(world: World) -> list[StoredEntry]:
+def entries_of(world: World, kind: str) -> list[StoredEntry]:
     with world.store.reading() as tx:
-        return [one for one in tx.unsealed_entries(100) if one.kind == "question"]
+        return [one for one in tx.unsealed_entries(100) if one.kind == kind]
+
+
+def questions(world: World) -> list[StoredEntry]:
+    return entries_of(world, "question")
 
 
 def said(world: World) -> list[Mapping[str, Any]]:
@@ -131,3 +137,84 @@ def test_without_a_record_others_are_asked_all_the_same(world: World) -> None:
     world.ask("job/history", {"job_id": job_id})
 
     assert (len(world.peers.asked), questions(world)) == (1, [])
+
+
+# ---------------------------------------------------------------------- the party that answers
+
+ASKING = {"SRC-PARTY-ID": "10000"}
+
+
+def test_a_party_records_that_another_one_has_seen_the_history_of_a_job(recorded: World) -> None:
+    job_id = recorded.add_job(party=GUEST, initiator=HOST, f_trace=TRACE)
+    told = recorded.ask("party/history", {"job_id": job_id}, headers=ASKING)
+
+    [entry] = entries_of(recorded, "shown")
+    one, salt = read_entry(entry.content), bytes.fromhex(entry.salt)
+    assert (entry.log, one["what"], one["party"], one["job"], one["retcode"]) == ("own", "history", "10000", job_id, 0)
+    assert one["trace"] == TRACE
+    assert opens(one["request"], "request", salt, question_content("/party/history", {"job_id": job_id}))
+    assert opens(one["answer"], "answer", salt, answer_content(Answer(0, "success", told["data"])))
+    assert sentence_of(shown_entry(entry)) == "party 10000 asked for history; answered 0"
+
+
+def test_a_party_records_that_another_one_has_read_the_output_of_a_worker(tmp_path: Path) -> None:
+    world = make_world(tmp_path, keeps_record=True, shares_logs=True)
+    job_id = world.add_job(party=GUEST, initiator=HOST, status=JobStatus.RUNNING)
+    world.add_task(job_id)
+    add_worker(world, job_id, 0, 0).write_text("a line of a bank\n", encoding="utf-8")
+    body = {"job_id": job_id, "component_name": "toy_0", "role": "guest", "party_id": "9999"}
+    for offset, text in ((0, "a line of a bank\n"), (17, "")):         # a look that brings nothing new has no entry
+        told = world.ask("party/task/log", {**body, "offset": offset}, headers=ASKING)
+        assert told["data"]["text"] == text
+
+    [entry] = entries_of(world, "shown")
+    one = read_entry(entry.content)
+    assert (one["what"], one["party"], one["job"], b"bank" in entry.content) == ("task log", "10000", job_id, False)
+    world.store.close()
+
+
+def test_a_party_records_which_tables_another_one_was_told_of(recorded: World) -> None:
+    job_id = recorded.add_job(party=GUEST, initiator=HOST, status=JobStatus.RUNNING)
+    recorded.ask(f"tracker/{job_id}/toy_0/guest/9999/output/table", {}, headers=ASKING)
+
+    assert [(one["what"], one["party"], one["job"]) for one in shown(recorded)] == [("output table", "10000", job_id)]
+
+
+@pytest.mark.parametrize(("dsl", "is_good"), [(TOY_DSL, True), ({"components": {"toy_0": {"module": "Magic"}}}, False)])
+def test_a_party_records_which_document_it_was_shown_and_what_it_said(
+    recorded: World, dsl: Mapping[str, Any], is_good: bool
+) -> None:
+    conf = {**TOY_CONF, "initiator": {"role": "guest", "party_id": 10000}, "role": {"guest": [10000], "host": [9999]}}
+    body = {
+        "role": "host", "party_id": "9999", "job_id": "2026010112000000000001", "extensions": {}, "incarnations": {},
+        "dsl": dsl, "runtime_conf": conf,
+    }  # fmt: skip
+    told = recorded.ask("party/validate", body, headers=ASKING)
+
+    [one] = shown(recorded)
+    assert (one["what"], one["party"], one["retcode"], "job" in one) == ("validate", "10000", told["retcode"], False)
+    assert (told["retcode"] == 0) is is_good
+
+
+def test_an_answer_that_cannot_be_recorded_does_not_reach_the_other_party(
+    recorded: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise StorageFailed("the disk is full")
+
+    job_id = recorded.add_job(party=GUEST, initiator=HOST)
+    monkeypatch.setattr("fate_flow.store.sql.store.SqlTransaction.add_to_record", fail)
+    answer = recorded.client.post("/v1/party/history", json={"job_id": job_id}, headers=ASKING)
+
+    assert answer.json["retcode"] != 0
+    assert b"moves" not in answer.data
+
+
+def shown(world: World) -> list[Mapping[str, Any]]:
+    return [read_entry(one.content) for one in entries_of(world, "shown")]
+
+
+def test_without_a_record_others_are_answered_all_the_same(world: World) -> None:
+    job_id = world.add_job(party=GUEST, initiator=HOST)
+    assert world.ask("party/history", {"job_id": job_id}, headers=ASKING)["retcode"] == 0
+    assert entries_of(world, "shown") == []

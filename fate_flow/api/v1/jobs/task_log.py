@@ -40,14 +40,16 @@ from fate_flow.core.access.authority import Query, Said, objection
 from fate_flow.core.access.client_roles import AUDIT, OPERATE, SUBMIT
 from fate_flow.core.model.errors import BadRequest, JobNotFound, PermissionDenied
 from fate_flow.core.model.grammar import ROLES, check_output_name, check_party_id
-from fate_flow.core.model.job import JobKey
+from fate_flow.core.model.job import Answer, JobKey
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.planning.replicas import KEPT_ATTEMPTS
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 from fate_flow.core.wire.v1.paths import TASK_LOG
 from fate_flow.core.wire.v1.queries import MOST_BYTES, STREAMS, USUAL_BYTES, read_task_log
+from fate_flow.services.context.recording import record_shown
 from fate_flow.services.context.unit_of_work import binding_of
+from fate_flow.services.record.entries import Shown
 
 _TASK = JOB | {"component_name": COMPONENT_NAME}
 _OUTPUT = {"output_name": described(COMPONENT_NAME, "The name of an output.")}
@@ -123,7 +125,10 @@ class _LogRoutes:
             raise PermissionDenied(
                 f"commands.share_logs is false at {party}: only its own server shows the output of its workers"
             )
-        return ok(self._output.read(query))
+        data = self._output.read(query)
+        if data["text"]:                     # who follows a log asks every few seconds
+            record_shown(self._context, Shown("task log", caller, TASK_LOG, body, Answer(data=data), job_id))
+        return ok(data)
 
     @file_follows
     @declared(
