@@ -204,7 +204,7 @@ class Tasks:
 
     def _parameters_of(self, component: Component, party: Party | None = None) -> Node:
         path = self.conf.findings.paths.of_parameters(component.name, str(party or ""))
-        return replace(self.conf.at("component_parameters"), path=path)
+        return replace(self.conf.at("component_parameters"), place=path)
 
     def _path_of(self, name: str, key: str) -> str:
         """Return the path of a key that a component has beside its parameters."""

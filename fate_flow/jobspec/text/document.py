@@ -48,14 +48,19 @@ class Findings:
         return found if more <= 0 else (*found[:MAX_WARNINGS], f"... and {more} more")
 
 
+_Place = str | tuple[Any, str | int]
+"""A path, or (the place of the value around, the key of an object or the place in a list): the text of a path is made
+only if it is needed."""
+
+
 @dataclass(frozen=True)
 class Node:
-    """One value of a document, its path, and the findings to which its problems are added.
+    """One value of a document, its place there, and the findings to which its problems are added.
 
     `path` is the place that the reader looks at, `shown_path` the path in the document that the user wrote."""
 
     value: Any
-    path: str
+    place: _Place
     findings: Findings
 
     @property
@@ -63,12 +68,16 @@ class Node:
         return self.value is not None
 
     @property
+    def path(self) -> str:
+        return _path_of(self.place)
+
+    @property
     def shown_path(self) -> str:
         return self.findings.paths.of(self.path)
 
     def at(self, key: str) -> Node:
         inside = self.value.get(key) if isinstance(self.value, Mapping) else None
-        return Node(inside, f"{self.path}.{shown_key(key)}".removeprefix("."), self.findings)
+        return Node(inside, (self.place, key), self.findings)
 
     def members(self) -> dict[str, Node]:
         """Return the members of an object; add a problem for any other value."""
@@ -87,7 +96,7 @@ class Node:
 
     def element(self, place: int) -> Node:
         """Return an element of a list."""
-        return Node(self.value[place], f"{self.path}[{place}]", self.findings)
+        return Node(self.value[place], (self.place, place), self.findings)
 
     def is_object(self) -> bool:
         """Return whether the value is an object; add a problem if it is not."""
@@ -192,25 +201,21 @@ class _Budget:
     text: int = MAX_TEXT
 
 
-_Trail = tuple[Any, ...]
-"""(the trail of the parent, the key of an object or the place in a list): the text of a path is made only if it is
-shown. A key is text: an object with any other key is refused before its members are looked at."""
-
-
 def size_of(document: Node) -> int | None:
     """Return the number of values in a document; None, with a problem, if it is not JSON or too large."""
     budget = _Budget()
-    pending: list[tuple[Any, _Trail, int]] = [(document.value, (), 0)]
+    pending: list[tuple[Any, _Place, int]] = [(document.value, document.place, 0)]
     while pending:
-        value, trail, depth = pending.pop()
+        value, place, depth = pending.pop()
         problem = _problem_with_value(value, depth, budget)
         if problem:
-            replace(document, path=_path_of(document.path, trail)).wrong(problem)
+            replace(document, place=place).wrong(problem)
             return None
         if isinstance(value, Mapping):
-            pending += [(inside, (trail, key), depth + 1) for key, inside in value.items()]
+            # A key is text: an object with any other key is refused before its members are looked at.
+            pending += [(inside, (place, key), depth + 1) for key, inside in value.items()]
         elif isinstance(value, list):
-            pending += [(inside, (trail, place), depth + 1) for place, inside in enumerate(value)]
+            pending += [(inside, (place, number), depth + 1) for number, inside in enumerate(value)]
     return MAX_VALUES - budget.values
 
 
@@ -252,9 +257,9 @@ def _is_json_kind(value: object) -> bool:
     return value is None or isinstance(value, (str, list, Mapping))
 
 
-def _path_of(root: str, trail: _Trail) -> str:
+def _path_of(place: _Place) -> str:
     parts: list[str] = []
-    while trail:
-        trail, key = trail
+    while not isinstance(place, str):
+        place, key = place
         parts.append(f"[{key}]" if isinstance(key, int) else f".{shown_key(key)}")
-    return (root + "".join(reversed(parts))).removeprefix(".")
+    return (place + "".join(reversed(parts))).removeprefix(".")
