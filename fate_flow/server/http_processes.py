@@ -53,7 +53,8 @@ from fate_flow.web.routes import web_api
 
 _KEEP_ALIVE_SECONDS = 75
 _WORKER_SECONDS = 60.0           # a busy machine may hold a worker up in the middle of a request
-_CONNECTIONS = 768               # whose request no thread has; a process may open 1024 files by default
+_CONNECTIONS = 668               # whose request no thread has; a process may open 1024 files by default, and 100 more
+                                 # connections may be those of browsers that follow logs
 HEADER_FIELDS: Mapping[str, Any] = {
     # Clients of FATE write APP_KEY with an underscore. gunicorn drops all other names with one, which would be another
     # spelling of a name with hyphens; by default it takes SCRIPT_NAME and PATH_INFO from callers on this machine.

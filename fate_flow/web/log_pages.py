@@ -124,11 +124,17 @@ class _LogPages:
         addresses = request.args.getlist("log")
         if not 0 < len(addresses) <= MOST_LOGS:
             raise BadRequest(f"log: {len(addresses)} logs are asked for; 1 to {MOST_LOGS} can be followed")
-        files = [self._file(one) for one in addresses]
-        self._events.check_room()
-        connection = given_away(request.environ)
-        if connection is None:
-            raise NotOffered("events need the server that `fate_flow serve` starts")
+        self._events.take_place()
+        try:
+            files = [self._file(one) for one in addresses]
+            if not any(files):
+                raise NotFound("log: none of these logs is here")
+            connection = given_away(request.environ) if request.method == "GET" else None
+            if connection is None:
+                raise NotOffered("events need GET, and the server that `fate_flow serve` starts")
+        except Exception:
+            self._events.give_place_back()
+            raise
         self._events.add(connection, HEADERS, files)
         return Response(mimetype="text/event-stream")
 

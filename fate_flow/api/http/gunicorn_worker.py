@@ -81,9 +81,12 @@ class CallerSocket(socket.socket):
         self._left, self._bytes = self._seconds, 0
 
     def give_away(self) -> socket.socket:
-        """Return the connection for whoever writes the answer outside of gunicorn, and ends it."""
+        """Return the connection for whoever writes the answer outside of gunicorn, and ends it. It never blocks: from
+        now on nobody may set a timeout here, since both descriptors share what that changes."""
+        made = socket.socket(fileno=os.dup(self.fileno()))
+        made.setblocking(False)
         self.is_given_away = True
-        return socket.socket(fileno=os.dup(self.fileno()))
+        return made
 
     def recv(self, size: int, flags: int = 0) -> bytes:
         """Return what was collected, then what comes. Raises TooLate."""
@@ -311,17 +314,21 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
     # ------------------------------------------------------------------ in the threads
 
     def _keepalive_after(self, conn: Any, keepalive: Any) -> bool:
+        if conn.sock.is_given_away:
+            return False
         try:
             return bool(super()._keepalive_after(conn, keepalive))
         except errors.ParseException:        # the rest of a body that the application has not read
             return False
 
-    def handle_error(self, req: Any, client: socket.socket, addr: Any, exc: Exception) -> None:  # noqa: ARG002  # gunicorn's own signature
+    def handle_error(self, req: Any, client: CallerSocket, addr: Any, exc: Exception) -> None:  # noqa: ARG002  # gunicorn's own signature
         status = status_of(exc)
         if status == 500:
             self.log.error("a request failed outside of the application", exc_info=exc)
         else:
             self.log.warning("input from %s is not a request: %s", addr[0] if addr else "a socket", exc)
+        if client.is_given_away:
+            return
         with suppress(OSError):             # the client has gone
             util.write_nonblock(client, answer(status, type(self).body_of(status, text_of(status, exc))))
 

@@ -1,5 +1,6 @@
-// A worker that all pages of a browser share. One connection tells it which of their logs have grown, since browsers
-// allow six connections to a server over all tabs. A page that is hidden, or whose log is over, follows none.
+// The shared worker (SharedWorker) of all pages of a browser. One connection tells it which of their logs have grown,
+// since browsers allow six connections to a server over all tabs. A page that is hidden, or whose log is over, follows
+// none.
 "use strict";
 
 (() => {
@@ -11,53 +12,56 @@
   let connection = null;
   let followed = [];
   let timer = 0;
+  let due = Infinity;
 
-  function tell(message, address) {
-    for (const [port, its] of pages) {
-      if (address === undefined ? followed.includes(its) : its === address) port.postMessage(message);
-    }
+  function tell(message, addresses) {
+    for (const [port, address] of pages) if (addresses.includes(address)) port.postMessage(message);
   }
 
   function wanted() {
-    const found = [...new Set(pages.values())].slice(0, MOST_LOGS);
-    while (query(found).length > LONGEST) found.pop();
+    const found = [...new Set(pages.values())].slice(-MOST_LOGS);        // of the pages that were looked at last
+    while (query(found).length > LONGEST) found.shift();
     return found;
   }
 
-  const query = (addresses) => addresses.map((one) => `log=${encodeURIComponent(one)}`).join("&");
+  const query = (addresses) => addresses.map((one) => `log=${encodeURIComponent(one)}`).sort().join("&");
 
   function connect() {
+    due = Infinity;
     const addresses = wanted();
     const isOpen = connection && connection.readyState !== EventSource.CLOSED;
-    if (isOpen && query(addresses) === query(followed)) {
-      if (connection.readyState === EventSource.OPEN) tell({ isLive: true });
-      return;
-    }
+    if (isOpen && query(addresses) === query(followed)) return;
     if (connection) connection.close();
     connection = null;
-    tell({ isLive: false });
-    followed = addresses;
+    tell("lost", followed);
+    followed = addresses.sort();
     if (!addresses.length) return;
-    connection = new EventSource(`/board/log-events?${query(addresses)}`);
-    connection.addEventListener("open", () => tell({ isLive: true }));
-    connection.addEventListener("message", ({ data }) => tell({ grew: true }, addresses[Number(data)]));
-    connection.addEventListener("error", () => {
-      tell({ isLive: false });
-      if (connection && connection.readyState === EventSource.CLOSED) plan(AGAIN);
+    connection = new EventSource(`/board/log-events?${query(followed)}`);
+    connection.addEventListener("message", ({ data }) => tell("grew", [followed[Number(data)]]));
+    connection.addEventListener("error", ({ target }) => {
+      if (target !== connection) return;
+      tell("lost", followed);
+      if (target.readyState === EventSource.CLOSED) plan(AGAIN);
     });
   }
 
   function plan(milliseconds) {
+    const at = Date.now() + milliseconds;
+    if (at >= due) return;
+    due = at;
     clearTimeout(timer);
     timer = setTimeout(connect, milliseconds);
   }
 
+  function follow(port, address) {
+    pages.delete(port);
+    if (address) pages.set(port, address);
+    plan(SETTLES);
+  }
+
   self.addEventListener("connect", ({ ports: [port] }) => {
-    port.addEventListener("message", ({ data: address }) => {
-      if (address) pages.set(port, address);
-      else pages.delete(port);
-      plan(SETTLES);
-    });
+    port.addEventListener("message", ({ data }) => follow(port, data));
+    port.addEventListener("close", () => follow(port, ""));
     port.start();
   });
 })();

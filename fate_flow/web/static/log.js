@@ -1,6 +1,6 @@
-// Follows a log: asks for the next piece when the reader comes to the end, and for what is new while it is written. An
-// event says when to ask; without a connection for events, and more seldom with one, a timer does. The server answers
-// 304 while nothing is new. A hidden page does not ask; it catches up when it is looked at.
+// Follows a log: asks for the next piece when the reader comes to the end, and for what is new while it is written: at an
+// event, at most once a second, and every few seconds without one. The server answers 304 while nothing is new. A hidden
+// page does not ask; it catches up when it is looked at.
 "use strict";
 
 (() => {
@@ -8,7 +8,7 @@
   const NEAR = 200;
   const SLOWEST = 60;
   const FAR = 1024 * 1024;
-  const CALM = 15;
+  const PAUSE = 1000;                         // milliseconds between two questions, at least
   const log = document.getElementById("log");
   const state = document.getElementById("log-state");
   let first = Number(log.dataset.at);
@@ -19,9 +19,11 @@
   let failures = 0;
   let timer = 0;
   let asking = false;
+  let asked = 0;                              // when, in milliseconds
   let grew = false;
-  let isLive = false;                         // events come
-  let soon = 0;                               // how often to ask at once, or in a second, after an event
+  let hasEvents = false;                      // they come
+  let isTold = false;                         // by an event, that there is more
+  let events = null;                          // the port of the shared worker that tells it
   let tails = Boolean(log.dataset.tail);      // the reader looks at the end, and what comes is scrolled to
   const lengths = [next - first];
 
@@ -49,7 +51,8 @@
       return;
     }
     asking = true;
-    soon = Math.max(0, soon - 1);
+    asked = Date.now();
+    isTold = false;
     try {
       const headers = tag ? { "If-None-Match": tag } : {};
       const response = await fetch(`${log.dataset.piece}&at=${next}`, { headers, cache: "no-store", credentials: "same-origin" });
@@ -95,39 +98,42 @@
 
   function plan() {
     clearTimeout(timer);
-    // What has just grown grows on, often. A second question follows an event: a worker that has ended is seen a moment
-    // after its last line.
-    const seconds = soon ? 1 : isLive ? CALM : Number(log.dataset.every) / (grew ? 4 : 1);
+    const seconds = Number(log.dataset.every) / (grew && !hasEvents ? 4 : 1);      // what has just grown grows on, often
     if (next < total && isAtEnd() && !failures) timer = setTimeout(ask, 0);
+    else if (isTold && isAtEnd() && !failures) timer = setTimeout(ask, Math.max(0, asked + PAUSE - Date.now()));
     else if (!over || failures) timer = setTimeout(ask, 1000 * Math.min(SLOWEST, seconds * 2 ** Math.min(failures, 4)));
   }
 
+  // Without events the page asks: the browser has no shared workers, or does not allow them here.
   function shared() {
     if (!log.dataset.events || !window.SharedWorker) return null;
     const address = { createScriptURL: (text) => text };
-    const trusted = window.trustedTypes ? window.trustedTypes.createPolicy("board-events", address) : address;
-    const { port } = new SharedWorker(trusted.createScriptURL(log.dataset.events));
-    port.addEventListener("message", ({ data }) => {
-      if (data.grew) {
-        soon = 2;
-        ask();
-        return;
-      }
-      isLive = data.isLive;
-      log.dataset.live = isLive ? "yes" : "";
-      if (!asking) plan();
-    });
-    port.start();
-    return port;
+    try {
+      const trusted = window.trustedTypes ? window.trustedTypes.createPolicy("board-events", address) : address;
+      return new SharedWorker(trusted.createScriptURL(log.dataset.events)).port;
+    } catch {
+      return null;
+    }
+  }
+
+  function hear({ data }) {
+    hasEvents = data === "grew";
+    isTold = isTold || hasEvents;
+    log.dataset.live = hasEvents ? "yes" : "";
+    if (!asking) plan();
   }
 
   function follow() {
-    if (events) events.postMessage(over || document.hidden ? "" : log.dataset.piece);
+    if (!events) return;
+    const isFollowed = !over && !document.hidden;
+    hasEvents = hasEvents && isFollowed;
+    events.postMessage(isFollowed ? log.dataset.piece : "");
   }
 
   log.addEventListener("scroll", () => {
     if (!isAtVeryEnd()) tails = false;
     if (next < total) ask();
+    else if (isTold && !asking) plan();
   });
   document.addEventListener("visibilitychange", () => {
     follow();
@@ -135,8 +141,12 @@
   });
   window.addEventListener("pagehide", () => { if (events) events.postMessage(""); });
   window.addEventListener("pageshow", follow);
-  const events = shared();
   if (log.dataset.tail) log.scrollTop = log.scrollHeight;
   show();
   if (next < total || !over) plan();
+  events = shared();
+  if (events) {
+    events.addEventListener("message", hear);
+    events.start();
+  }
 })();

@@ -219,9 +219,8 @@ def test_a_log_is_followed_from_its_begin(site: Site) -> None:
         file.write("the third line\n")
     site.window.wait_for_text("the third line", "#log")
     site.world.write("t_worker", {"f_job_id": job_id}, f_status="exited", f_reason="done", f_caused_by="task")
-    (path.parent / "exit").touch()
     site.window.wait_for_text("nothing more comes", "#log-state")
-    eventually(lambda: not site.events._connections, "no connection for a log that is over")
+    eventually(lambda: not site.events.count, "no connection for a log that is over")
     assert site.window.run("return document.title") != "taken over"
     assert site.window.console() == []
 
@@ -243,8 +242,7 @@ def test_ten_tabs_follow_the_logs_of_every_worker(site: Site) -> None:
         site.window.go(f"{site.url}/board/jobs/{job_id}/tasks/toy_0/log?worker={number % 5}")
         site.window.wait_for_text(f"worker {number % 5} begins", "#log")
         eventually(lambda: site.window.run(IS_LIVE), f"events in tab {number}")
-        assert len(site.events._connections) <= 2, "the one before, until the server has looked at it"
-    eventually(lambda: len(site.events._connections) == 1, "one connection of all tabs")
+    eventually(lambda: site.events.count == 1, "one connection of all tabs")
     for slot, file in enumerate(files):
         with file.open("a", encoding="utf-8") as log:
             log.write(f"worker {slot} goes on\n")
@@ -254,7 +252,7 @@ def test_ten_tabs_follow_the_logs_of_every_worker(site: Site) -> None:
         assert site.window.console() == []
         site.window.close_tab()
     site.window.look_at(first)
-    eventually(lambda: not site.events._connections, "no connection without a page that needs it")
+    eventually(lambda: not site.events.count, "no connection without a page that needs it")
 
 
 def test_a_hidden_tab_catches_up_with_its_log_to_the_end(site: Site) -> None:

@@ -47,6 +47,9 @@ class Told:
         assert not line or self._file.readline() == b"\n"
         return line.decode().strip()
 
+    def send(self, data: bytes) -> None:
+        self._sock.sendall(data)
+
     def close(self) -> None:
         self._file.close()
         self._sock.close()
@@ -60,12 +63,14 @@ class Site:
     def connect(self, *files: Path | None) -> Told:
         browser, server = socket.socketpair()
         self._told.append(Told(browser))
+        self.events.take_place()
         self.events.add(server, {"X-Frame-Options": "none"}, files)
         return self._told[-1]
 
     def close(self) -> None:
         for one in self._told:
             one.close()
+        eventually(lambda: not self.events.count, "no connection any more")
         eventually(lambda: self.events._looking is None, "no looks at files any more")
 
 
@@ -77,9 +82,8 @@ def site() -> Iterator[Site]:
 
 
 def test_each_log_that_grows_is_told_by_its_number(site: Site, tmp_path: Path) -> None:
-    files = [tmp_path / folder / "stdout" for folder in "abc"]
+    files = [tmp_path / name for name in ("first", "second")]
     for file in files:
-        file.parent.mkdir()
         file.write_text("begun\n", encoding="utf-8")
     told = site.connect(files[0], None, files[1])
     assert "HTTP/1.1 200 OK" in (head := told.head())
@@ -89,50 +93,49 @@ def test_each_log_that_grows_is_told_by_its_number(site: Site, tmp_path: Path) -
         with file.open("a", encoding="utf-8") as log:
             log.write("a line\n")
         assert told.event() == f"data: {number}"
-    (files[0].parent / "exit").touch()
-    assert told.event() == "data: 0", "the worker has ended"
 
 
 def test_a_log_that_is_not_there_yet_is_told_of_when_it_is(site: Site, tmp_path: Path) -> None:
-    told = site.connect(tmp_path / "later" / "stdout")
+    told = site.connect(tmp_path / "stdout")
     told.head()
     assert told.event() == "data: 0"
-    (tmp_path / "later").mkdir()
+    (tmp_path / "stdout").touch()
     assert told.event() == "data: 0"
 
 
 def test_a_connection_ends_after_its_time_and_another_one_goes_on(tmp_path: Path) -> None:
-    site, file = Site(life_seconds=0.2), tmp_path / "stdout"
+    site = Site(life_seconds=0.0)
     for _ in range(2):
-        told = site.connect(file)
+        told = site.connect(tmp_path / "stdout")
         told.head()
-        assert told.event() == "data: 0"
-        assert told.event() == ""
+        assert [told.event(), told.event()] == ["data: 0", ""]
     site.close()
 
 
-def test_a_browser_that_goes_leaves_nothing(site: Site, tmp_path: Path) -> None:
-    site.connect(tmp_path / "stdout").close()
-    stays = site.connect(tmp_path / "stdout")
-    stays.head()
-    eventually(lambda: len(site.events._connections) == 1, "one connection")
+def test_a_browser_that_goes_leaves_nothing_whatever_it_has_sent(site: Site, tmp_path: Path) -> None:
+    gone = site.connect(tmp_path / "stdout")
+    gone.send(b"x" * 100_000)
+    assert site.events.count == 1
+    gone.close()
+    eventually(lambda: not site.events.count, "no connection")
 
 
 def test_a_browser_that_does_not_read_is_left(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_events, "_MOST_UNREAD", -1)
-    site.connect(tmp_path / "stdout")
-    eventually(lambda: not site.events._connections, "no connection")
+    site.connect(tmp_path / "stdout").head()
+    eventually(lambda: not site.events.count, "no connection")
 
 
 def test_more_browsers_than_a_process_tells_have_to_ask(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_events, "MOST_CONNECTIONS", 1)
-    site.events.check_room()
-    site.connect(tmp_path / "stdout")
-    eventually(lambda: site.events._connections, "a connection")
+    first = site.connect(tmp_path / "stdout")
     with pytest.raises(Busy, match="has to ask"):
-        site.events.check_room()
+        site.events.take_place()
+    first.close()
+    eventually(lambda: not site.events.count, "the place of a browser that has gone")
+    site.connect(tmp_path / "stdout").head()
 
 
 # ---------------------------------------------------------------------- the route
@@ -173,7 +176,8 @@ def test_a_browser_is_told_of_the_logs_of_this_party(browser: Browser) -> None:
         assert (response.status_code, response.text) == (200, "")
     assert "Cache-Control: no-store" in told.head()
     assert [told.event(), told.event()] == ["data: 2", "data: 3"]
-    path.write_text("a line\n", encoding="utf-8")
+    with path.open("a", encoding="utf-8") as log:
+        log.write("a line\n")
     assert told.event() == "data: 2"
     told.close()
 
@@ -185,6 +189,10 @@ def test_a_browser_is_told_of_the_logs_of_this_party(browser: Browser) -> None:
 ])  # fmt: skip
 def test_what_is_no_log_is_refused(browser: Browser, addresses: list[str]) -> None:
     browser.page(events_of(*addresses), 400)
+
+
+def test_logs_that_are_not_here_have_no_events(browser: Browser) -> None:
+    browser.page(events_of("/board/jobs/20260101120000999999/tasks/toy_0/log/piece"), 404)
 
 
 def test_events_are_for_clients_that_may_read_logs_and_need_the_real_server(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ EVIL = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>"
 POLICY = {
     "default-src": "'none'", "script-src": "'self'", "style-src": "'self'", "img-src": "'self'",
     "connect-src": "'self'", "form-action": "'self'", "frame-ancestors": "'none'", "base-uri": "'none'",
-    "require-trusted-types-for": "'script'", "trusted-types": "board",
+    "require-trusted-types-for": "'script'", "trusted-types": "board board-events",
 }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -211,6 +212,7 @@ def test_a_connection_that_was_given_away_holds_no_thread_and_is_not_ended(start
         eventually(lambda: len(served.app.given) == 5 and served.worker.nr_conns == 0, "connections without a thread")
         eventually(lambda: ended(served, LAST) == (200, b"4"), "an answer to another caller")
         for number, connection in enumerate(served.app.given):
+            assert not os.get_blocking(connection.fileno())
             stack.enter_context(connection).sendall(b"event %d" % number)
         assert sorted(sock.recv(100) for sock in socks) == [b"event %d" % number for number in range(5)]
     assert given_away({"gunicorn.socket": None}) is None
