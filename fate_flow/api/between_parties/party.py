@@ -70,10 +70,10 @@ from fate_flow.core.wire.v1.retcodes import retcode_of
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.disclosure import texts_not_for
-from fate_flow.services.context.recording import record_shown
+from fate_flow.services.context.recording import record_told
 from fate_flow.services.context.unit_of_work import binding_of
 from fate_flow.services.context.wall_clock import now_on_the_wall
-from fate_flow.services.record.entries import Shown
+from fate_flow.services.record.entries import Told
 from fate_flow.store.contract.transaction import Transaction, published
 from fate_flow.store.values import OutputTable
 
@@ -152,7 +152,7 @@ class _PartyRoutes:
         caller = self._caller()
         self._check_whom([command])
         answer = self._commands.preview(command, caller)
-        record_shown(self._context, Shown("validate", caller, VALIDATE, body, answer))
+        record_told(self._context, Told("validate", caller, VALIDATE, body, answer))
         text = f"answered party {caller}: would {party} take part: {answer.retcode} {answer.retmsg}"
         self._note(command.job_id, text)
         return reply(answer)
@@ -172,7 +172,7 @@ class _PartyRoutes:
         moves = [recounted(one) for one in self._context.read(entries)]
         text = f"answered party {caller}: the history, {len(moves)} moves"
         self._note(job_id, text)
-        return self._shown("history", HISTORY, body, history_data(moves), job_id)
+        return self._tell("history", HISTORY, body, history_data(moves), job_id)
 
     @declared(
         "The parties that this server has a route to, whether they answer, and which are on hold.", READ, data=PARTIES,
@@ -218,11 +218,11 @@ class _PartyRoutes:
         found = self._context.read(outputs)
         data = output_table_data((one.name, one.namespace, one.data_name) for one in found)
         path = output_table_path(job_id, component, key.party)
-        return self._shown("output table", path, {}, data, job_id)
+        return self._tell("output table", path, {}, data, job_id)
 
-    def _shown(self, what: str, path: str, body: Mapping[str, Any], data: Any, job_id: str) -> Response:
+    def _tell(self, what: str, path: str, body: Mapping[str, Any], data: Any, job_id: str) -> Response:
         """Record what the caller has asked for and is told, and tell it."""
-        record_shown(self._context, Shown(what, self._caller(), path, body, Answer(data=data), job_id))
+        record_told(self._context, Told(what, self._caller(), path, body, Answer(data=data), job_id))
         return ok(data)
 
     def _note(self, job_id: str, text: str, *, is_new: bool = False) -> None:

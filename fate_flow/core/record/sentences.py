@@ -39,8 +39,15 @@ def _question(said: Mapping[str, Any], one: ShownEntry) -> str:
     return f"{who}: asked {said.get('seat')} ({said.get('what')}); answered {said.get('retcode')}"
 
 
-def _shown(said: Mapping[str, Any], _: ShownEntry) -> str:
-    return f"party {said.get('party')} asked for {said.get('what')}; answered {said.get('retcode')}"
+_ASKED_FOR = {
+    "history": "the history of the job", "validate": "the check of a document", "task log": "the output of a worker",
+    "output table": "the output tables of a task",
+}  # fmt: skip
+
+
+def _told(said: Mapping[str, Any], _: ShownEntry) -> str:
+    what = _ASKED_FOR.get(str(said.get("what")), said.get("what"))
+    return f"party {said.get('party')} asked for {what}; answered {said.get('retcode')}"
 
 
 def _decision(said: Mapping[str, Any], _: ShownEntry) -> str:
@@ -106,7 +113,7 @@ def command_of(said: Mapping[str, Any]) -> str:
 
 
 _SENTENCES: Mapping[str, Callable[[Mapping[str, Any], ShownEntry], str]] = {
-    "status": _status, "act": _act, "question": _question, "shown": _shown, "decision": _decision,
+    "status": _status, "act": _act, "question": _question, "told": _told, "decision": _decision,
     "refused": _refused, "worker": _worker, "exchange": _exchange, "keys": _keys, "sent": _sent, "answered": _answered,
     "received": _received, "head": _head, "segment": _segment,
 }  # fmt: skip

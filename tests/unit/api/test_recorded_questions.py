@@ -148,13 +148,13 @@ def test_a_party_records_that_another_one_has_seen_the_history_of_a_job(recorded
     job_id = recorded.add_job(party=GUEST, initiator=HOST, f_trace=TRACE)
     told = recorded.ask("party/history", {"job_id": job_id}, headers=ASKING)
 
-    [entry] = entries_of(recorded, "shown")
+    [entry] = entries_of(recorded, "told")
     one, salt = read_entry(entry.content), bytes.fromhex(entry.salt)
     assert (entry.log, one["what"], one["party"], one["job"], one["retcode"]) == ("own", "history", "10000", job_id, 0)
     assert one["trace"] == TRACE
     assert opens(one["request"], "request", salt, question_content("/party/history", {"job_id": job_id}))
     assert opens(one["answer"], "answer", salt, answer_content(Answer(0, "success", told["data"])))
-    assert sentence_of(shown_entry(entry)) == "party 10000 asked for history; answered 0"
+    assert sentence_of(shown_entry(entry)) == "party 10000 asked for the history of the job; answered 0"
 
 
 def test_a_party_records_that_another_one_has_read_the_output_of_a_worker(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_party_records_that_another_one_has_read_the_output_of_a_worker(tmp_pa
         told = world.ask("party/task/log", {**body, "offset": offset}, headers=ASKING)
         assert told["data"]["text"] == text
 
-    [entry] = entries_of(world, "shown")
+    [entry] = entries_of(world, "told")
     one = read_entry(entry.content)
     assert (one["what"], one["party"], one["job"], b"bank" in entry.content) == ("task log", "10000", job_id, False)
     world.store.close()
@@ -177,7 +177,7 @@ def test_a_party_records_which_tables_another_one_was_told_of(recorded: World) -
     job_id = recorded.add_job(party=GUEST, initiator=HOST, status=JobStatus.RUNNING)
     recorded.ask(f"tracker/{job_id}/toy_0/guest/9999/output/table", {}, headers=ASKING)
 
-    assert [(one["what"], one["party"], one["job"]) for one in shown(recorded)] == [("output table", "10000", job_id)]
+    assert [(one["what"], one["party"], one["job"]) for one in told_of(recorded)] == [("output table", "10000", job_id)]
 
 
 @pytest.mark.parametrize(("dsl", "is_good"), [(TOY_DSL, True), ({"components": {"toy_0": {"module": "Magic"}}}, False)])
@@ -191,7 +191,7 @@ def test_a_party_records_which_document_it_was_shown_and_what_it_said(
     }  # fmt: skip
     told = recorded.ask("party/validate", body, headers=ASKING)
 
-    [one] = shown(recorded)
+    [one] = told_of(recorded)
     assert (one["what"], one["party"], one["retcode"], "job" in one) == ("validate", "10000", told["retcode"], False)
     assert (told["retcode"] == 0) is is_good
 
@@ -210,11 +210,11 @@ def test_an_answer_that_cannot_be_recorded_does_not_reach_the_other_party(
     assert b"moves" not in answer.data
 
 
-def shown(world: World) -> list[Mapping[str, Any]]:
-    return [read_entry(one.content) for one in entries_of(world, "shown")]
+def told_of(world: World) -> list[Mapping[str, Any]]:
+    return [read_entry(one.content) for one in entries_of(world, "told")]
 
 
 def test_without_a_record_others_are_answered_all_the_same(world: World) -> None:
     job_id = world.add_job(party=GUEST, initiator=HOST)
     assert world.ask("party/history", {"job_id": job_id}, headers=ASKING)["retcode"] == 0
-    assert entries_of(world, "shown") == []
+    assert entries_of(world, "told") == []
