@@ -12,7 +12,6 @@ from fate_flow.core.model.errors import BadRequest, NotFound
 from fate_flow.core.model.grammar import check_table_piece, shown
 from fate_flow.store.values import READ
 from fate_flow.store.views.board import MOST_SEARCHED
-from fate_flow.store.views.board_tables import MOST_USES
 from fate_flow.web.board import Board
 from fate_flow.web.pages import CALM
 from fate_flow.web.table_schema import columns_of
@@ -67,7 +66,7 @@ class _DataPages:
             some_of_schema=columns[(page - 1) * SCHEMA_PAGE : page * SCHEMA_PAGE],
             schema_size=SCHEMA_PAGE, table=found.table, rows=rows, problem=problem,
             after=after, first=first, columns_page=COLUMNS_PAGE, rule=self._board.services.context.permission,
-            origins=ORIGINS, task_path=task_path, read=READ, most_uses=MOST_USES, most_searched=MOST_SEARCHED,
+            origins=ORIGINS, task_path=task_path, read=READ, most_searched=MOST_SEARCHED,
             address=f"/board/data/table?{urlencode({'namespace': namespace, 'name': name})}",
         )  # fmt: skip
 

@@ -181,7 +181,7 @@ class _LogPages:
             version=key.version,
         )  # fmt: skip
         if asked.is_here:
-            return WorkerLog(self._output.find(query))
+            return WorkerLog(self._output.find(query, alone=True))
         return PartnerLog(self._services.asking_for_logs(key.job_id), query)
 
 

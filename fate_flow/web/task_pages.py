@@ -99,7 +99,10 @@ class TaskPages:
         self._board.check_may("read_rows", "files that tasks made")
         _, share = self.own_share(job_id, name)
         output = check_output_name(request.args.get("output", ""), "output")
-        path = self._files.path(job_id, name, share.key.party, output)
+        known = self._queries.share(share.key, None).files if _is_published(share) else {}
+        if output not in known:
+            raise NotFound(f"output: attempt {share.key.version + 1} of {name} has published no file {output} here")
+        path = self._files.of_attempt(share.key, output)
         response = send_file(path, mimetype="application/octet-stream", as_attachment=True, download_name=output)
         response.headers.update(HEADERS)
         return response

@@ -11,11 +11,11 @@ from urllib.parse import urlencode
 from flask import Blueprint, Response, request
 
 from fate_flow.api.monitoring.peer_states import peers_of
-from fate_flow.api.v1.jobs.explain import explained, recounted
+from fate_flow.api.v1.jobs.explain import explained, parameters_by_party, recounted
 from fate_flow.api.v1.jobs.list_arguments import read_place, read_search, written_place
 from fate_flow.api.v1.rendering.job_engines import engines_here
 from fate_flow.core.model.grammar import check_job_id
-from fate_flow.core.model.spec import JobSpec
+from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.space import no_space
 from fate_flow.store.views import board as board_lists
@@ -125,7 +125,8 @@ class _Views:
             snapshot, engines_here(context, snapshot, spec), spec, now=0, order=tuple(spec.tasks) if spec else (),
             limit=context.rules.party_silence, least_ttl=context.ceilings.ttl_of(0), no_space="",
         )
-        nodes, behind = nodes_of(spec, found["tasks"]), request.args.get("from", "")
+        seats = None if own.is_initiator else {one.party for one in snapshot.jobs}
+        nodes, behind = nodes_of(spec, found["tasks"], seats), request.args.get("from", "")
         rows, following = page_of(nodes, behind)
         groups = folded(nodes) if spec is not None and len(nodes) > MOST_DRAWN else ()
         drawn = json.dumps([one.as_json() for one in groups or nodes]) if spec is not None and len(nodes) > 1 else ""
@@ -137,7 +138,7 @@ class _Views:
             tasks={one["component_name"]: one for one in found["tasks"]}, is_over=is_over,
             before=before, differs=differs,
             acts=who_acts(found, self._settings.party_id), groups=groups,
-            parameters=_parameters(spec, {one.name for one in rows}),
+            parameters=_parameters(spec, {one.name for one in rows}), job_parameters=_job_parameters(spec),
             resources=resources_of(context, spec, found["parties"]),
         )  # fmt: skip
 
@@ -164,15 +165,21 @@ def _list_command(kept: Mapping[str, str]) -> str:
 
 def _parameters(spec: JobSpec | None, names: Collection[str]) -> Sequence[Mapping[str, Any]]:
     """Return the parameters of each of these tasks: those that are the same at all its parties, and what differs."""
-    found = []
-    for task in (one for one in spec.tasks.values() if one.name in names) if spec is not None else ():
-        by_party = {str(party): dict(values) for party, values in task.parameters.items() if values}
-        keys = sorted({key for values in by_party.values() for key in values})
-        rows = []
-        for key in keys:
-            values = {party: json.dumps(of[key], sort_keys=True) for party, of in by_party.items() if key in of}
-            is_same = len(set(values.values())) == 1 and len(values) == len(by_party)
-            rows.append({"key": key, "values": {"all parties": next(iter(values.values()))} if is_same else values})
-        if rows:
-            found.append({"task": task.name, "rows": rows})
-    return found
+    tasks = (one for one in spec.tasks.values() if one.name in names) if spec is not None else ()
+    found = ({"task": one.name, "rows": _compared(one.parameters)} for one in tasks)
+    return [one for one in found if one["rows"]]
+
+
+def _job_parameters(spec: JobSpec | None) -> Sequence[Mapping[str, Any]]:
+    """Return the parameters of the whole job in the same form, of the parties whose parameters are known here."""
+    return _compared(parameters_by_party(spec)) if spec is not None else ()
+
+
+def _compared(by_seat: Mapping[Party, Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    by_party = {str(party): values for party, values in by_seat.items() if values}
+    rows = []
+    for key in sorted({key for values in by_party.values() for key in values}):
+        values = {party: json.dumps(of[key], sort_keys=True) for party, of in by_party.items() if key in of}
+        is_same = len(set(values.values())) == 1 and len(values) == len(by_party)
+        rows.append({"key": key, "values": {"all parties": next(iter(values.values()))} if is_same else values})
+    return rows

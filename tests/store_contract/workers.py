@@ -90,6 +90,9 @@ class WorkerCases(Cases):
         assert [(one.worker_id, one.slot, one.rank, one.attempt) for one in found] == [
             ("w1", 0, 4, 0), ("w2", 1, None, 3),
         ]  # fmt: skip
+        assert [[one.worker_id for one in each.workers_of_task(a_task().key, slot)] for slot in (0, 1, 2)] == [
+            ["w1"], ["w2"], [],
+        ]  # fmt: skip
 
     def test_one_that_ended_says_how(self, each: Each) -> None:
         each.add_worker(a_worker())

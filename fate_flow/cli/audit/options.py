@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from fate_flow.cli.audit.record_entries import FOLLOWED, FORMS, LISTS
+from fate_flow.cli.connection.job_ids import complete_job_id
 
 Command = Callable[..., Any]
 _FORM = "What to print."
@@ -42,7 +43,9 @@ def _all_of(*options: Callable[[Command], Command]) -> Callable[[Command], Comma
 
 
 show_options = _all_of(
-    click.option("-j", "--job-id", required=True, metavar="JOB", help="The id of the job."),
+    click.option(
+        "-j", "--job-id", required=True, metavar="JOB", help="The id of the job.", shell_complete=complete_job_id
+    ),
     click.option("--as", "form", type=click.Choice(FORMS), default="table", show_default=True, help=_FORM),
 )
 search_options = _all_of(
@@ -66,7 +69,7 @@ follow_options = _all_of(
     click.option("--as", "form", type=click.Choice(FOLLOWED), default="table", show_default=True, help=_FORM),
 )
 prove_options = _all_of(
-    click.option("-j", "--job-id", metavar="JOB", help="The entries about this job."),
+    click.option("-j", "--job-id", metavar="JOB", help="The entries about this job.", shell_complete=complete_job_id),
     click.option("-p", "--party", metavar="PARTY", help="The whole log with this party, for `audit reconcile` there."),
     click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The file to write."),
     click.option("--closed", is_flag=True, help="Leave out the texts that entries commit to."),

@@ -26,8 +26,8 @@ class Workers(Protocol):
 
     def workers_of(self, job_id: str) -> tuple[Worker, ...]: ...
 
-    def workers_of_task(self, key: TaskKey) -> tuple[Worker, ...]:
-        """Return the workers of one version of a party task, by age."""
+    def workers_of_task(self, key: TaskKey, slot: int | None = None) -> tuple[Worker, ...]:
+        """Return the workers of one version of a party task, by age; `slot`: only those in this one."""
 
     def move_worker(
         self, worker: Worker, new: WorkerStatus, at: int, place: WorkerPlace | None = None,

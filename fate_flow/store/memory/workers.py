@@ -41,8 +41,11 @@ class Workers(Resources):
     def workers_of(self, job_id: str) -> tuple[Worker, ...]:
         return _in_order(self._rows.workers.of(BY_JOB, job_id))
 
-    def workers_of_task(self, key: TaskKey) -> tuple[Worker, ...]:
-        return _in_order(worker for worker in self._rows.workers.of(BY_JOB, key.job_id) if worker.task == key)
+    def workers_of_task(self, key: TaskKey, slot: int | None = None) -> tuple[Worker, ...]:
+        return _in_order(
+            worker for worker in self._rows.workers.of(BY_JOB, key.job_id)
+            if worker.task == key and slot in (None, worker.slot)
+        )  # fmt: skip
 
     def move_worker(
         self, worker: Worker, new: WorkerStatus, at: int, place: WorkerPlace | None = None,

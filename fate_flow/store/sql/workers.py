@@ -43,14 +43,15 @@ class Workers(Resources):
     def workers_of(self, job_id: str) -> tuple[Worker, ...]:
         return _workers(WorkerRow.f_job_id == job_id)
 
-    def workers_of_task(self, key: TaskKey) -> tuple[Worker, ...]:
-        return _workers(
+    def workers_of_task(self, key: TaskKey, slot: int | None = None) -> tuple[Worker, ...]:
+        of_task = (
             (WorkerRow.f_job_id == key.job_id)
             & (WorkerRow.f_component_name == key.name)
             & (WorkerRow.f_task_version == key.version)
             & (WorkerRow.f_role == key.party.role)
             & (WorkerRow.f_party_id == key.party.party_id)
         )
+        return _workers(of_task if slot is None else of_task & (WorkerRow.f_slot == slot))
 
     def move_worker(
         self, worker: Worker, new: WorkerStatus, at: int, place: WorkerPlace | None = None,

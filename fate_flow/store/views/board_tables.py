@@ -94,6 +94,8 @@ class TableDetails:
     granted: tuple[str, ...]     # ids of the parties that may use it
     granted_all: tuple[str, ...] # of those that may use every table
     uses: tuple[Use, ...]        # the newest `MOST_USES` in the newest `MOST_SEARCHED` jobs
+    use_count: int               # of all uses in these jobs
+    is_counted: bool             # False: there are more
     models: tuple[MadeModel, ...]        # by the jobs of these uses, newest first; the first `MOST_MODELS`
     model_count: int
     sources: tuple[OutputTable, ...]     # that the task which has made it has read
@@ -138,16 +140,17 @@ def table_details(tx: SqlTransaction, namespace: str, name: str) -> TableDetails
         .order_by(row.f_party_id).tuples()
     )  # fmt: skip
     maker, sources = _made_from(tx, table) if table.job_id else (None, ())
-    uses = _uses(namespace, name)
+    uses, use_count, is_counted = _uses(namespace, name)
     models = _models_of(uses)
     return TableDetails(
         table, tuple(party for party, of in grants if of != ALL), tuple(party for party, of in grants if of == ALL),
-        uses, models[:MOST_MODELS], len(models), sources, maker, count_reviews(),
+        uses, use_count, is_counted, models[:MOST_MODELS], len(models), sources, maker, count_reviews(),
     )  # fmt: skip
 
 
-def _uses(namespace: str, name: str) -> tuple[Use, ...]:
-    """Look at the outputs of the newest jobs: no index leads from a table to the tasks that have read it."""
+def _uses(namespace: str, name: str) -> tuple[tuple[Use, ...], int, bool]:
+    """Look at the outputs of the newest jobs: no index leads from a table to the tasks that have read it. Return the
+    newest uses, how many there are in these jobs, and whether these are all."""
     oldest = JobRow.select(JobRow.f_job_id).order_by(
         JobRow.f_create_time.desc(), JobRow.f_job_id.desc(), JobRow.f_role.desc(), JobRow.f_party_id.desc()
     ).offset(MOST_SEARCHED - 1).limit(1).scalar()  # fmt: skip
@@ -157,7 +160,10 @@ def _uses(namespace: str, name: str) -> tuple[Use, ...]:
         where &= row.f_job_id >= oldest
     columns = row.f_job_id, row.f_component_name, row.f_task_version, row.f_role, row.f_party_id, row.f_data_name
     newest = row.select(*columns).where(where).order_by(row.f_job_id.desc(), row.f_task_id, row.f_task_version.desc())
-    return tuple(Use(*one) for one in newest.limit(MOST_USES).tuples())
+    found = tuple(Use(*one) for one in newest.limit(MOST_USES + 1).tuples())
+    if len(found) <= MOST_USES:
+        return found, len(found), True
+    return found[:MOST_USES], *number_of(row.select(row.f_job_id).where(where), board.MOST_COUNTED)
 
 
 def _models_of(uses: tuple[Use, ...]) -> tuple[MadeModel, ...]:

@@ -65,7 +65,7 @@ class QueuePage:
 
 def snapshot_of(tx: SqlTransaction, job_id: str, *, for_board: bool = False) -> JobSnapshot | None:
     """Return what is known here of a job; None if the job is unknown. `for_board`: with the document that waits for an
-    approval, and without `newest_metric`."""
+    approval, and without workers and `newest_metric`."""
     jobs = sorted(tx.jobs_here(job_id), key=lambda job: not job.is_initiator)
     if not jobs:
         return None
@@ -76,7 +76,8 @@ def snapshot_of(tx: SqlTransaction, job_id: str, *, for_board: bool = False) -> 
     tasks = newest_tasks(every)
     before = {_version_before(task.key) for task in tasks if task.key.version and task.status is TaskStatus.WAITING}
     earlier = tuple(task for task in every if task.key in before)
-    workers = _newest_workers(tx.workers_of(job_id), {task.key for task in tasks if task.worker_id})
+    at_work = {task.key for task in tasks if task.worker_id}
+    workers = () if for_board else _newest_workers(tx.workers_of(job_id), at_work)
     asks = for_board and own.consent is not None and own.consent.approval is Approval.PENDING
     document = tx.document(job_id) if asks else None
     names = names_of(own.passers if document is not None else (job_id, *own.passers))

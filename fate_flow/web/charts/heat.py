@@ -40,7 +40,12 @@ class DrawnHeat:
     rows: tuple[tuple[int, str], ...]
     columns: tuple[tuple[int, str], ...]
     cells: tuple[DrawnCell, ...]
-    is_cut: bool
+    row_count: int               # of all, also of those that are not drawn
+    column_count: int
+
+    @property
+    def is_cut(self) -> bool:
+        return (len(self.rows), len(self.columns)) != (self.row_count, self.column_count)
 
 
 def is_correlation(value: Any) -> bool:
@@ -77,7 +82,7 @@ def drawn_heat(heat: Heat) -> DrawnHeat:
         NAMES + len(columns) * CELL + 60, below + 110,
         tuple((at * CELL + CELL // 2 + 4, _short(name)) for at, name in enumerate(rows)),
         tuple((NAMES + at * CELL + CELL // 2, _short(name)) for at, name in enumerate(columns)), cells,
-        (len(rows), len(columns)) != (len(heat.rows), len(heat.columns)),
+        len(heat.rows), len(heat.columns),
     )  # fmt: skip
 
 

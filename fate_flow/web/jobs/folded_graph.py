@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.core.text.phrases import counted
-from fate_flow.web.jobs.graph import MOST_DRAWN, NOT_BEGUN, Node
+from fate_flow.web.jobs.graph import MOST_DRAWN, NOT_BEGUN, NOT_KNOWN, Node, state_of
 
 OTHERS = "other components"
 _WORST_FIRST = (
-    "failed", "timeout", "canceled", "stopping", "restarting", "running", "waiting", NOT_BEGUN, "pass", "success",
+    "failed", "timeout", "canceled", "stopping", "restarting", "running", "waiting", NOT_BEGUN, NOT_KNOWN, "pass",
+    "success",
 )  # fmt: skip
 
 
@@ -48,7 +49,7 @@ class Group:
     def as_json(self) -> dict[str, Any]:
         """Return what the script draws, in the form of `Node.as_json`."""
         (worst, count), *rest = self.statuses
-        shown = worst or "not begun"
+        shown = state_of(worst)
         return {
             "name": f"group-{self.number}", "label": f"{self.module}: {counted(self.count, 'task')}", "status": worst,
             "state": f"{count} {shown}" if rest else shown, "row": f"group-{self.number}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Explained = Mapping[str, Any]
@@ -30,12 +30,21 @@ def _waiting(job: Explained) -> str:
         return " and ".join(f"The people of {party}" for party in parties) + " decide whether they take part." if (
             parties) else "You: approve or reject the job."
     if waits_for == "answer":
-        return "The operators of the party that does not answer."
+        return _not_ready(job["parties"])
     if waits_for == "size":
         return "Whoever submitted it: the job asks for more than a party has in all. Stop it and ask for less."
     if waits_for == "initiator":
         return f"Nobody here: {_shown(job['initiator'])} knows its place in the queue."
     return "Nobody: it starts by itself when the cores are free."
+
+
+def _not_ready(parties: Sequence[Mapping[str, Any]]) -> str:
+    """A party that is silent is its operators' affair; one that says why it is not ready may be held by its people."""
+    silent = [one for one in parties if one["message"].startswith("does not answer")]
+    found = silent or [one for one in parties if one["message"].startswith("is not ready")]
+    who = "operators" if silent else "people"
+    named = [f"The {who} of {_shown(one)}, which {one['message']}." for one in found]
+    return " ".join(named) or "The people of the party that is not ready."
 
 
 def _people(party: str, own_party_id: str) -> str:

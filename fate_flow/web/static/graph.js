@@ -22,7 +22,7 @@
     const link = element("a", { href: `#${one.row}` }, box, label, " ", below);
     const left = at.x - at.width / 2;
     const top = at.y - at.height / 2;
-    return element("g", { class: `node is-${one.status || "later"}`, transform: `translate(${left} ${top})` }, link);
+    return element("g", { class: `node is-${one.status === "not-known" ? "later" : one.status || "later"}`, transform: `translate(${left} ${top})` }, link);
   }
 
   function draw() {

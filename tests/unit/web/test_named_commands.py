@@ -27,7 +27,8 @@ def browser(tmp_path: Path) -> Browser:
 
 
 def named(browser: Browser, path: str) -> list[str]:
-    [text] = re.findall(r"The same by command: <code>(.*?)</code>", browser.page(path).text)
+    text = "; ".join(re.findall(r"The same by command: <code>(.*?)</code>", browser.page(path).text))
+    assert text, path
     return unescape(text).split("; ")
 
 

@@ -92,6 +92,10 @@ def test_a_latency_is_rounded_so_that_the_page_stays_the_same(milliseconds: obje
     assert (found.there_text, found.back_text) == (f"answers{text}", f"reaches this party{text}")
 
 
+def _seat(message: str) -> dict[str, str]:
+    return {"role": "host", "party_id": "10000", "message": message}
+
+
 @pytest.mark.parametrize(("job", "text"), [
     ({"status": "success"}, ""),
     ({"status": "running"}, ""),
@@ -104,7 +108,11 @@ def test_a_latency_is_rounded_so_that_the_page_stays_the_same(milliseconds: obje
     ({"status": "waiting", "waits_for": "awaiting_approval", "awaiting_approval": ["host 10000"]},
      "The people of host 10000 decide whether they take part."),
     ({"status": "waiting", "waits_for": "awaiting_approval"}, "You: approve or reject the job."),
-    ({"status": "waiting", "waits_for": "answer"}, "The operators of the party that does not answer."),
+    ({"status": "waiting", "waits_for": "answer", "parties": [_seat("does not answer: connection refused")]},
+     "The operators of host 10000, which does not answer: connection refused."),
+    ({"status": "waiting", "waits_for": "answer", "parties": [_seat(""), _seat("is not ready: on hold by ann: lunch")]},
+     "The people of host 10000, which is not ready: on hold by ann: lunch."),
+    ({"status": "waiting", "waits_for": "answer"}, "The people of the party that is not ready."),
     ({"status": "waiting", "waits_for": "size"}, "asks for more than a party has in all"),
     ({"status": "waiting", "waits_for": "initiator"}, "Nobody here: guest 9999 knows its place"),
     ({"status": "waiting", "waits_for": "room"}, "Nobody: it starts by itself"),

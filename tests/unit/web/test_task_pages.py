@@ -9,12 +9,13 @@ from urllib.parse import parse_qs
 import pytest
 
 from fate_flow.core.access.client_roles import AUDIT, READ, SUBMIT, ClientRole
-from fate_flow.core.model.job import Answer
+from fate_flow.core.model.job import Answer, TaskKey
 from fate_flow.core.model.status import JobStatus
+from fate_flow.core.planning.replicas import COLLECTOR
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import add_client
 from fate_flow.web.logs.sources import MOST_HITS, PIECE, WorkerLog
-from tests.kit.api.client_world import HOST, World, make_world
+from tests.kit.api.client_world import GUEST, HOST, START, World, make_world
 from tests.kit.web.browser import Browser, Page
 from tests.kit.web.filled_task import LOG, add_filled_task, add_worker
 
@@ -223,6 +224,40 @@ def test_a_file_is_downloaded(browser: Browser, task: str) -> None:
     assert response.headers["Content-Disposition"] == "attachment; filename=report"
     assert browser.get(f"{task}/file?output=other").status_code == 404
     assert "only host 10000 has what it made there" in browser.page(f"{task}/metrics?party=host-10000", 404).readable
+
+
+def test_an_older_attempt_keeps_its_file(browser: Browser, task: str) -> None:
+    job_id, world = task.split("/")[3], browser.world
+    for party in (GUEST, HOST):
+        world.add_task(job_id, party=party, version=2, f_status="success", f_party_status="success", f_reason="done",
+                       f_federated_reason="done", f_end_time=START + 90_000)  # fmt: skip
+    made = add_worker(world, job_id, 2, COLLECTOR, "done").parent / "outputs" / "report"
+    made.write_text("of the third attempt", encoding="utf-8")
+    with world.store.transaction() as tx:
+        tx.save_summary(TaskKey(job_id, "toy_0", 2, GUEST), {"files": {"report": {"size": 20}}}, START)
+    for version, text in ((1, "{}"), (2, "of the third attempt")):
+        assert browser.get(f"{task}/file?version={version}&output=report").text == text
+    assert browser.get(f"{task}/file?version=0&output=report").status_code == 404, "it has failed"
+
+
+# ---------------------------------------------------------------------- at a party that is not the initiator
+
+
+def test_what_only_the_initiator_knows_is_not_said_to_have_not_begun(browser: Browser) -> None:
+    world = browser.world
+    job_id = world.add_job(party=GUEST, initiator=HOST, status=JobStatus.RUNNING, f_start_time=1)
+    before = browser.page(f"/board/jobs/{job_id}").readable
+    assert "guest 9999: not begun host 10000: not known here" in before
+    world.add_task(job_id, f_status="running", f_party_status="running", f_start_time=1)
+    page = browser.page(f"/board/jobs/{job_id}").readable
+    assert "guest 9999: running host 10000: not known here" in page
+    assert "Only the initiator knows how far the other parties are." in page
+
+
+def test_a_party_that_is_not_the_initiator_is_offered_no_rerun(browser: Browser) -> None:
+    for initiator, is_offered in ((GUEST, True), (HOST, False)):
+        job_id = browser.world.add_job(party=GUEST, initiator=initiator, status=JobStatus.SUCCESS, f_start_time=1)
+        assert (f"/board/jobs/{job_id}/rerun" in browser.page(f"/board/jobs/{job_id}").forms()) is is_offered
 
 
 # ---------------------------------------------------------------------- who may see what

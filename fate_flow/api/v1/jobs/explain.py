@@ -397,3 +397,8 @@ def _preview_task(task: TaskSpec, party: Party) -> dict[str, Any]:
         "min_available": dict(task.min_available),
         "parameters": dict(task.parameters.get(party, {})),
     }
+
+
+def parameters_by_party(spec: JobSpec) -> dict[Party, dict[str, Any]]:
+    """Return the job parameters of each party whose parameters are known here, under FATE's keys."""
+    return {party: flat_parameters(of) for party, of in spec.parameters.items() if party not in spec.withheld}

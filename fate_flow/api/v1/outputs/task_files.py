@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fate_flow.core.model.errors import NotFound
+from fate_flow.core.model.job import TaskKey, Worker
 from fate_flow.core.model.spec import Party
 from fate_flow.core.planning.replicas import COLLECTOR
 from fate_flow.services.artifacts.kinds import files_of
@@ -23,7 +24,14 @@ class TaskFiles:
             raise NotFound(f"output_name: {name} has published no file {output} on {party}; its files are: {known}")
         workers = self._context.read(lambda tx: tx.workers_of(job_id))
         of_task = [one for one in workers if (one.task.name, one.task.party, one.slot) == (name, party, COLLECTOR)]
-        collector = max(of_task, key=lambda one: one.task.version, default=None)
+        return self._made_by(max(of_task, key=lambda one: one.task.version, default=None), name, party, output)
+
+    def of_attempt(self, key: TaskKey, output: str) -> Path:
+        """Return a file of one attempt, which has succeeded at all parties. Raise NotFound."""
+        collectors = self._context.read(lambda tx: tx.workers_of_task(key, COLLECTOR))
+        return self._made_by(collectors[-1] if collectors else None, key.name, key.party, output)
+
+    def _made_by(self, collector: Worker | None, name: str, party: Party, output: str) -> Path:
         path = self._engines.of(collector).output_file(collector, output) if collector is not None else None
         if path is None:
             raise NotFound(f"output_name: {output} of {name} on {party} was removed with its job's folder (retention)")

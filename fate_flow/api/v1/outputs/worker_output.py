@@ -10,7 +10,7 @@ from typing import Any
 
 from fate_flow.components.base.regular_file import NoRegularFile, open_regular
 from fate_flow.core.model.errors import NotFound
-from fate_flow.core.model.job import Worker
+from fate_flow.core.model.job import TaskKey, Worker
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.planning.replicas import COLLECTOR, KEPT_ATTEMPTS
@@ -35,10 +35,12 @@ class WorkerOutput:
     def __init__(self, context: Context) -> None:
         self._context, self._engines = context, context.engines
 
-    def find(self, query: TaskLogQuery) -> Printed:
-        """Return the file that a query means. Raise NotFound."""
+    def find(self, query: TaskLogQuery, *, alone: bool = False) -> Printed:
+        """Return the file that a query means. `alone`: if the query names version and worker, only the processes of
+        that worker are read, and `every` has only those. Raise NotFound."""
         job_id, name, party = query.job_id, query.component, query.party
-        every = self._context.read(lambda tx: _workers(tx, job_id, name, party))
+        is_named = alone and query.version is not None and query.worker is not None
+        every = self._context.read(lambda tx: _of_slot(tx, query) if is_named else _workers(tx, job_id, name, party))
         attempts = _attempts(_of_version(every, query), query)
         worker = _chosen(attempts, query)
         slot, printed = worker.slot, self._engines.of(worker).printed(worker)
@@ -82,6 +84,15 @@ def _workers(tx: Transaction, job_id: str, name: str, party: Party) -> list[Work
     if not found:
         raise NotFound(f"{name} of job {job_id} has no worker on {party}")
     return [one for one in found if one.slot != COLLECTOR]
+
+
+def _of_slot(tx: Transaction, query: TaskLogQuery) -> list[Worker]:
+    """Return the processes of one worker of a version. Raise NotFound."""
+    key = TaskKey(query.job_id, query.component, query.version or 0, query.party)
+    found = [one for one in tx.workers_of_task(key, query.worker) if one.slot != COLLECTOR]
+    if not found:
+        raise NotFound(f"worker: attempt {key.version + 1} of {key.name} on {key.party} has no worker {query.worker}")
+    return found
 
 
 def _versions(workers: Iterable[Worker]) -> list[dict[str, Any]]:
