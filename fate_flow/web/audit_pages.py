@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from shlex import quote
 from urllib.parse import urlencode
 
 from flask import Blueprint, Response, request
@@ -18,7 +20,12 @@ from fate_flow.web.jobs.sequence import sequence_of
 from fate_flow.web.pages import CALM
 from fate_flow.web.task_addresses import number
 
-_FILTERS = ("kind", "job", "party", "after")
+_FILTERS = ("kind", "job", "party", "person", "status", "digest", "after", "before")
+_OPTIONS = {"after": "since", "before": "until"}
+"""The options of the command whose names are others."""
+_DIGEST = re.compile(r"[0-9a-f]{16,64}")
+_STATUS = re.compile(r"[a-z]{1,20}")
+_LONGEST = 100
 
 
 def add_audit_pages(routes: Blueprint, board: Board) -> None:
@@ -59,12 +66,21 @@ def _search(given: dict[str, str]) -> RecordSearch:
         raise BadRequest(f"kind: {shown(kind)} is no kind of an entry: {', '.join(one.value for one in Kind)}")
     job_id = check_job_id(given["job"], "job") if given["job"] else ""
     log = OWN_LOG if party == OWN_LOG else log_with(check_party_id(party, "party")) if party else ""
-    return RecordSearch(kind, job_id, log, day_in(given, "after"))
+    person, status, digest = given["person"], given["status"], given["digest"].lower()
+    if status and not _STATUS.fullmatch(status):
+        raise BadRequest(f"status: {shown(status)} is no status of a job, a seat, a task or a worker, such as failed")
+    if digest and not _DIGEST.fullmatch(digest):
+        raise BadRequest(f"digest: {shown(digest)} is not a digest, a message number or a trace, in hexadecimal digits")
+    if len(person) > _LONGEST or not person.isprintable():
+        raise BadRequest(f"person: is longer than {_LONGEST} characters, or not printable")
+    return RecordSearch(kind, job_id, log, day_in(given, "after"), day_in(given, "before"), person, status, digest)
 
 
 def _command(given: dict[str, str]) -> str:
     if given["job"]:
         return f"fate_flow audit show -j {given['job']}"
-    options = [f"--{key} {given[name]}" for key, name in (("kind", "kind"), ("party", "party"), ("since", "after"))
-               if given[name] and given[name] != OWN_LOG]  # fmt: skip
+    options = [
+        f"--{_OPTIONS.get(key, key)} {quote(value)}" for key, value in given.items()
+        if value and (key, value) != ("party", OWN_LOG)
+    ]  # fmt: skip
     return " ".join(["fate_flow audit search", *options])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,11 +29,22 @@ class RecordSearch:
     job_id: str = ""
     log: str = ""
     after: int = 0               # written at this time or later, in milliseconds
+    before: int = 0              # written before this time
+    person: str = ""             # the name of who has asked
+    status: str = ""             # a change to it
+    digest: str = ""             # a commitment, the number of a message, or the id of a trace
 
-    def has(self, one: StoredEntry) -> bool:
+    def parts(self, who: str) -> tuple[str, ...]:
+        """Return the texts that the content of an entry has, which is canonical JSON. `who`: the id of the person."""
+        return tuple(text for text, is_asked in (
+            (f'"who":"{who}"', self.person), (f'"new":"{self.status}"', self.status), (f'"{self.digest}"', self.digest),
+        ) if is_asked)  # fmt: skip
+
+    def has(self, one: StoredEntry, parts: Sequence[str]) -> bool:
         return (
             (not self.kind or one.kind == self.kind) and (not self.job_id or one.job_id == self.job_id)
             and (not self.log or one.log == self.log) and one.at >= self.after
+            and (not self.before or one.at < self.before) and all(text.encode() in one.content for text in parts)
         )  # fmt: skip
 
 
@@ -100,8 +111,13 @@ def record_page(tx: SqlTransaction, search: RecordSearch, before: int) -> Record
         where &= row.f_log == search.log
     if search.after:
         where &= row.f_time >= search.after
+    if search.before:
+        where &= row.f_time < search.before
+    parts = search.parts(_person_id(search.person) if search.person else "")
+    for text in parts:
+        where &= fn.INSTR(row.f_content, text) > 0
     rows = _read(row.select(*_COLUMNS).where(where).order_by(row.f_id.desc()).limit(PAGE + 1))
-    found = _with_files(tx, search, rows, bottom, top)
+    found = _with_files(tx, search, parts, rows, bottom, top)
     shown, has_more = found[:PAGE], len(found) > PAGE
     said = [_said(one.content) for one in shown]
     names = _names({str(one["who"]) for one in said if "who" in one})
@@ -131,11 +147,11 @@ def record_of_job(tx: SqlTransaction, job_id: str, after: int) -> RecordOfJob:
 
 
 def _with_files(
-    tx: SqlTransaction, search: RecordSearch, rows: list[StoredEntry], bottom: int, top: int
+    tx: SqlTransaction, search: RecordSearch, parts: Sequence[str], rows: list[StoredEntry], bottom: int, top: int
 ) -> list[StoredEntry]:  # fmt: skip
     """Return the newest entries that fit, of these rows and of the files with ids between the two: a page and one."""
     if search.job_id:
-        kept = (one for one in tx.of_job_in_files(search.job_id) if one.id < top and search.has(one))
+        kept = (one for one in tx.of_job_in_files(search.job_id) if one.id < top and search.has(one, parts))
         return sorted([*rows, *kept], key=by_id, reverse=True)[: PAGE + 1]
     found = rows
     for segment in map(segment_of_row, SEGMENTS_BETWEEN.rows(RecordEntryRow._meta.database, bottom, top)):
@@ -143,7 +159,7 @@ def _with_files(
             break                # the other segments are older
         if (search.log and segment.log != search.log) or segment.newest < search.after:
             continue
-        kept = (one for one in tx.entries_in(segment) if bottom < one.id < top and search.has(one))
+        kept = (one for one in tx.entries_in(segment) if bottom < one.id < top and search.has(one, parts))
         found = sorted([*found, *kept], key=by_id, reverse=True)[: PAGE + 1]
     return found
 
@@ -173,6 +189,12 @@ def _logs(tx: SqlTransaction) -> tuple[Log, ...]:
     query = head.select(head.f_log, newest.select(row.f_size), newest.select(row.f_time))
     signed = {log: (size or 0, at or 0) for log, size, at in query.tuples()}
     return tuple(Log(one.log, one.epoch, one.size, *signed.get(one.log, (0, 0))) for one in tx.record_heads())
+
+
+def _person_id(name: str) -> str:
+    """Return the id of a person; one that no entry has, if nobody here has this name."""
+    row = PersonRow
+    return row.select(row.f_person_id).where(row.f_name == name).scalar() or "nobody"
 
 
 def _names(ids: set[str]) -> dict[str, str]:

@@ -74,6 +74,11 @@ def _board(job_id: str, key: TaskKey, partner: str, created: int) -> Mapping[str
         ),
         "board, record": lambda views: views.board.record(RecordSearch(), 0),
         "board, record of a job": lambda views: views.board.record(RecordSearch(job_id=job_id), 0),
+        "board, record by what is in an entry": lambda views: views.board.record(
+            RecordSearch(before=created, person="nobody", status="failed", digest="ab" * 16), 0
+        ),
+        "board, drawn record of a job": lambda views: views.board.record_of_job(job_id, 0),
+        "board, a table": lambda views: views.board.table("demo", "m"),
         "board, approved before": lambda views: views.board.approved_before(
             job_id, partner, Document({"components": {}}, {}, {})
         ),

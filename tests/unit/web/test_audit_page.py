@@ -70,10 +70,22 @@ def test_entries_are_shown_with_people_and_text(browser: Browser) -> None:
     expected = {
         "kind=act": [1], "party=10000": [2], "party=own": [1], f"job={JOB}": [2, 1], f"job={JOB[:-1]}2": [],
         "after=2030-01-01": [], "after=2023-11-14": [2, 1], f"job={JOB}&kind=sent": [2],
+        "before=2023-11-14": [], "before=2023-11-15": [2, 1], "person=ann": [1], "person=ben": [], "status=failed": [],
+        f"digest={'ab' * 16}": [1], f"digest={'ac' * 16}": [],
     }  # fmt: skip
     assert {query: ids_of(browser.page(f"/board/audit?{query}")) for query in expected} == expected
     assert f"fate_flow audit show -j {JOB}" in browser.page(f"/board/audit?job={JOB}").readable
     assert "--kind act --party 10000" in browser.page("/board/audit?kind=act&party=10000").readable
+    named = browser.page("/board/audit?person=ann+b&before=2023-11-15").readable
+    assert "--person 'ann b' --until 2023-11-15" in named
+
+
+def test_changes_to_a_status_are_found(browser: Browser) -> None:
+    for number, new in enumerate(("running", "failed", "failed")):
+        fields = {"level": "job", "old": "waiting", "new": new}
+        write(browser.world, new_entry(OWN_LOG, Kind.STATUS, START + number, fields, job_id=JOB))
+    write(browser.world, act("failed"))
+    assert ids_of(browser.page("/board/audit?status=failed")) == [3, 2]
 
 
 def test_the_page_goes_on_from_its_last_entry(browser: Browser) -> None:
@@ -102,7 +114,10 @@ def test_a_contradiction_of_another_party_is_said_first(browser: Browser) -> Non
     assert readable.index("do not fit together") < readable.index("Entries")
 
 
-@pytest.mark.parametrize("query", ["kind=odd", "job=x", "party=x", "after=yesterday", "from=x"])
+@pytest.mark.parametrize("query", [
+    "kind=odd", "job=x", "party=x", "after=yesterday", "from=x", "before=x", "status=Failed!", "digest=xyz",
+    "person=" + "a" * 101,
+])
 def test_an_odd_filter_is_refused_by_its_name(browser: Browser, query: str) -> None:
     assert f"{query.partition('=')[0]}:" in browser.page(f"/board/audit?{query}", 400).readable
 
@@ -171,10 +186,11 @@ def test_entries_that_lie_in_files_are_on_the_pages(browser: Browser, monkeypatc
     monkeypatch.setattr(board_record, "MOST_STEPS", 3)
     world = browser.world
     for number in range(4):
-        write(world, act(f"act {number}", START + number, job_id=JOB))
+        write(world, act(f"act {number}", START + number, who="ab" * 16, job_id=JOB))
         write(world, new_entry(log_with("10000"), Kind.SENT, START + number, {"command": "apply"}, job_id=JOB))
         write(world, act(f"other {number}"))
     addresses = [f"/board/audit{query}" for query in ("", "?kind=sent", f"?job={JOB}", f"?job={JOB}&kind=act")]
+    addresses.append("/board/audit?digest=" + "ab" * 16)
     addresses.append(f"/board/jobs/{JOB}/record")
     with world.store.transaction() as tx:
         seal_new(tx, START)
@@ -183,7 +199,7 @@ def test_entries_that_lie_in_files_are_on_the_pages(browser: Browser, monkeypatc
         return [[page.readable for page in all_pages(browser, one)] for one in addresses]
 
     before = seen()
-    assert [len(pages) for pages in before] == [4, 2, 3, 2, 3]
+    assert [len(pages) for pages in before] == [4, 2, 3, 2, 2, 3]
     for log, first, end in ((OWN_LOG, 0, 5), (log_with("10000"), 0, 4), (OWN_LOG, 5, 7)):
         move_into_a_file(world, log, first, end)
         assert seen() == before
