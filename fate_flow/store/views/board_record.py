@@ -16,6 +16,7 @@ from fate_flow.store.queries.segments import SEGMENTS_BETWEEN, segment_of_row
 from fate_flow.store.sql.record import by_id
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.views.board import MOST_SEARCHED, PAGE, count_reviews
+from fate_flow.store.views.job_names import names_of
 
 MOST_STEPS = 200
 """Entries of one part of the record of a job."""
@@ -91,6 +92,7 @@ class RecordPage:
     entries: tuple[Recorded, ...]
     next: int                    # the id from which the page goes on; 0: that was all
     is_cut: bool                 # as many entries were looked at as one request may
+    job_names: Mapping[str, str]     # of the jobs that the entries are about, by id
     reviews: int
 
 
@@ -127,7 +129,9 @@ def record_page(tx: SqlTransaction, search: RecordSearch, before: int) -> Record
         for one, fields in zip(shown, said, strict=True)
     )  # fmt: skip
     following = entries[-1].id if has_more else bottom + 1 if bottom else 0
-    return RecordPage(_logs(tx), tx.evidence(), entries, following, bool(bottom) and not has_more, count_reviews())
+    jobs = names_of(one.job_id for one in entries if one.job_id)
+    is_cut = bool(bottom) and not has_more
+    return RecordPage(_logs(tx), tx.evidence(), entries, following, is_cut, jobs, count_reviews())
 
 
 def record_of_job(tx: SqlTransaction, job_id: str, after: int) -> RecordOfJob:

@@ -20,6 +20,7 @@ from fate_flow.store.values import READ, OutputTable, TableMeta
 from fate_flow.store.views import board
 from fate_flow.store.views.board import MOST_SEARCHED, PAGE, count_reviews, number_of
 from fate_flow.store.views.columns import read_by
+from fate_flow.store.views.job_names import names_of
 
 MOST_USES = 100
 MOST_MODELS = 100
@@ -51,6 +52,7 @@ class TablesPage:
     next: str                    # from where the list goes on; empty: that was all
     count: int                   # of all tables of the list
     is_counted: bool             # False: there are more
+    names: Mapping[str, str]     # of the jobs of these tables, by id
     reviews: int
 
 
@@ -98,6 +100,7 @@ class TableDetails:
     is_counted: bool             # False: there are more
     models: tuple[MadeModel, ...]        # by the jobs of these uses, newest first; the first `MOST_MODELS`
     model_count: int
+    names: Mapping[str, str]     # of all these jobs, by id
     sources: tuple[OutputTable, ...]     # that the task which has made it has read
     maker: OutputTable | None
     reviews: int
@@ -126,7 +129,8 @@ def tables_page(origin: str, namespace: str, behind: tuple[int, str, str] | None
         for of, name, count, schema, job_id, at, off in query.order_by(*order).limit(PAGE + 1).tuples()
     ]  # fmt: skip
     following = rows[PAGE - 1].place if len(rows) > PAGE else ""
-    return TablesPage(tuple(rows[:PAGE]), following, count, is_counted, count_reviews())
+    names = names_of(one.job_id for one in rows if one.job_id)
+    return TablesPage(tuple(rows[:PAGE]), following, count, is_counted, names, count_reviews())
 
 
 def table_details(tx: SqlTransaction, namespace: str, name: str) -> TableDetails | None:
@@ -142,9 +146,10 @@ def table_details(tx: SqlTransaction, namespace: str, name: str) -> TableDetails
     maker, sources = _made_from(tx, table) if table.job_id else (None, ())
     uses, use_count, is_counted = _uses(namespace, name)
     models = _models_of(uses)
+    names = names_of([*(one.job_id for one in uses), *([table.job_id] if table.job_id else [])])
     return TableDetails(
         table, tuple(party for party, of in grants if of != ALL), tuple(party for party, of in grants if of == ALL),
-        uses, use_count, is_counted, models[:MOST_MODELS], len(models), sources, maker, count_reviews(),
+        uses, use_count, is_counted, models[:MOST_MODELS], len(models), names, sources, maker, count_reviews(),
     )  # fmt: skip
 
 

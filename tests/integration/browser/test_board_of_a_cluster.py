@@ -21,9 +21,14 @@ from tests.kit.servers.party_servers import (
     GUEST,
     HOST,
     OTHER,
+    READER,
     Cluster,
     PartyServer,
+    csv_text,
+    job_of,
     running_cluster,
+    table_named,
+    taking_from,
 )
 from tests.kit.servers.programs import PYTHON, command, process_of, python
 from tests.kit.waiting import eventually
@@ -129,11 +134,17 @@ def test_a_job_that_runs_and_one_that_waits_for_it_are_held_released_and_stopped
     board.window.wait_for_text(waiting)
     board.open(guest, f"jobs/{running}", "running", "running")
     board.open(cluster.host, f"jobs/{running}", "Only the initiator knows", "running_at_the_host")
+    assert "guest 9999: not known here host 10000: running" in " ".join(board.window.text("#task-train").split())
     board.open(guest, f"jobs/{running}/tasks/train/log", "step 1", "log")
     board.open(guest, f"jobs/{waiting}", "free", "waiting")
     board.open(guest, "queue", "free cores", "queue")
+    board.open(guest, "jobs?component=train&party=10000", waiting, "jobs_of_a_partner")
 
     board.open(guest, f"jobs/{waiting}", "Hold it")
+    board.window.run("document.querySelector('form[action$=priority] input[name=priority]').value = ''")
+    board.window.type("form[action$=priority] input[name=priority]", "5")
+    board.press("priority")
+    board.window.wait_for_text("The priority is 5 now")
     board.press("hold", reason="until Monday")
     board.window.wait_for_text("anna holds the job")
     board.look("held", "held")
@@ -162,6 +173,10 @@ def test_a_job_that_failed_at_a_partner_names_it_first_and_is_run_again_by_a_but
     eventually(lambda: len(guest.tasks(job_id)) == 2, "the second attempt")
     cluster.wait(job_id, "failed")
     board.open(guest, f"jobs/{job_id}/history", "Timeline", "failed_twice")
+    board.open(guest, f"jobs/{job_id}/tasks/train", "Rerun from here")
+    board.press("rerun", asks=True)
+    eventually(lambda: len(guest.tasks(job_id)) == 3, "the third attempt")
+    cluster.wait(job_id, "failed")
 
 
 def test_a_gang_that_began_again_shows_both_attempts(board: Boards) -> None:
@@ -205,3 +220,33 @@ def test_a_job_that_is_rejected_says_by_whom_and_why(board: Boards) -> None:
     board.press("verify")
     board.window.wait_for_text("nobody else vouches for it")
     board.look("verified", "verified")
+
+
+def test_tables_are_followed_to_where_they_went_and_metrics_are_shown(board: Boards) -> None:
+    cluster, guest = board.cluster, board.cluster.guest
+    for party, ids in ((guest, range(60)), (cluster.host, range(20, 90))):
+        party.has_table("people", csv_text(["id", "x"], {f"p{number:02}": [number] for number in ids}))
+    tasks = {
+        "reader_0": READER,
+        "common_0": {"module": "Intersection", "input": taking_from("reader_0.raw"), "output": {"data": ["common"]}},
+    }
+    job_id = cluster.run(job_of(tasks, TWO, common={"reader_0": table_named("people")}))
+    board.open(guest, f"jobs/{job_id}", "common_0", "tables_job")
+    board.open(guest, f"jobs/{job_id}/tasks/common_0", "output table", "tables_task")
+    board.open(guest, f"jobs/{job_id}/tasks/common_0/metrics", "intersect_count", "metrics")
+    board.open(guest, "data?origin=upload", "people", "data")
+    board.open(guest, "data/table?namespace=it&name=people", "has read it", "table")
+    board.open(guest, "data?origin=output", job_id, "data_of_tasks")
+
+
+def test_the_record_of_a_partner_is_compared_with_its_own_file(board: Boards, tmp_path: Path) -> None:
+    cluster, guest = board.cluster, board.cluster.guest
+    cluster.run(command(TWO, command=python("pass")))
+    proof = tmp_path / "with-9999.proof"
+    cluster.host.flow("audit", "prove", "-p", GUEST, "-o", proof)
+    board.open(guest, "audit?kind=sent&party=10000", "Compare both logs", "audit_of_a_partner")
+    board.window.type("form[action$=reconcile] input[name=party]", HOST)
+    board.window.type("form[action$=reconcile] input[name=file]", str(proof))
+    board.press("reconcile")
+    board.window.wait_for_text("agreed")
+    board.look("compared", "compared")
