@@ -70,10 +70,10 @@ from fate_flow.core.wire.v1.retcodes import retcode_of
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.disclosure import texts_not_for
-from fate_flow.services.context.recording import record_told
+from fate_flow.services.context.recording import record_reply
 from fate_flow.services.context.unit_of_work import binding_of
 from fate_flow.services.context.wall_clock import now_on_the_wall
-from fate_flow.services.record.entries import Told
+from fate_flow.services.record.entries import Replied
 from fate_flow.store.contract.transaction import Transaction, published
 from fate_flow.store.values import OutputTable
 
@@ -152,7 +152,7 @@ class _PartyRoutes:
         caller = self._caller()
         self._check_whom([command])
         answer = self._commands.preview(command, caller)
-        record_told(self._context, Told("validate", caller, VALIDATE, body, answer))
+        record_reply(self._context, Replied("validate", caller, VALIDATE, body, answer))
         text = f"answered party {caller}: would {party} take part: {answer.retcode} {answer.retmsg}"
         self._note(command.job_id, text)
         return reply(answer)
@@ -222,7 +222,7 @@ class _PartyRoutes:
 
     def _tell(self, what: str, path: str, body: Mapping[str, Any], data: Any, job_id: str) -> Response:
         """Record what the caller has asked for and is told, and tell it."""
-        record_told(self._context, Told(what, self._caller(), path, body, Answer(data=data), job_id))
+        record_reply(self._context, Replied(what, self._caller(), path, body, Answer(data=data), job_id))
         return ok(data)
 
     def _note(self, job_id: str, text: str, *, is_new: bool = False) -> None:

@@ -28,7 +28,7 @@ class Kind(StrEnum):
     STATUS = "status"            # a job, seat, task, share or worker has changed its status (own log)
     ACT = "act"                  # a person or an operator has asked for something (own log)
     QUESTION = "question"        # another party was asked for a client, and has answered (own log)
-    TOLD = "told"                # another party has asked about a job, and this one has answered (own log)
+    REPLIED = "replied"          # another party has asked about a job, and this one has answered (own log)
     DECISION = "decision"        # this party has accepted or refused what another one has asked for (own log)
     REFUSED = "refused"          # how many requests of a caller were refused within a minute (own log)
     WORKER = "worker"            # a worker was ordered, or has ended: what it was given and has made (own log)

@@ -45,7 +45,7 @@ _ASKED_FOR = {
 }  # fmt: skip
 
 
-def _told(said: Mapping[str, Any], _: ShownEntry) -> str:
+def _replied(said: Mapping[str, Any], _: ShownEntry) -> str:
     what = _ASKED_FOR.get(str(said.get("what")), said.get("what"))
     return f"party {said.get('party')} asked for {what}; answered {said.get('retcode')}"
 
@@ -113,7 +113,7 @@ def command_of(said: Mapping[str, Any]) -> str:
 
 
 _SENTENCES: Mapping[str, Callable[[Mapping[str, Any], ShownEntry], str]] = {
-    "status": _status, "act": _act, "question": _question, "told": _told, "decision": _decision,
+    "status": _status, "act": _act, "question": _question, "replied": _replied, "decision": _decision,
     "refused": _refused, "worker": _worker, "exchange": _exchange, "keys": _keys, "sent": _sent, "answered": _answered,
     "received": _received, "head": _head, "segment": _segment,
 }  # fmt: skip

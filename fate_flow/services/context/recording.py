@@ -18,14 +18,14 @@ from fate_flow.services.context.traces import trace_of
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.record.entries import (
     Question,
-    Told,
+    Replied,
     of_act,
     of_answered,
     of_decision,
     of_exchange,
     of_question,
     of_received,
-    of_told,
+    of_reply,
     of_worker,
 )
 from fate_flow.store.contract.transaction import Transaction
@@ -95,11 +95,11 @@ def record_questions(
         context.write(write, is_repeatable=True)         # twice is better than an error after an answer
 
 
-def record_told(context: Context, one: Told) -> None:
+def record_reply(context: Context, one: Replied) -> None:
     """Record what another party is answered, before it gets the answer. Raises StorageFailed."""
 
     def write(tx: Transaction) -> None:
-        tx.add_to_record([of_told(one, context.clock(), trace_of(context, tx, one.job_id), context.fresh_salt)])
+        tx.add_to_record([of_reply(one, context.clock(), trace_of(context, tx, one.job_id), context.fresh_salt)])
 
     if context.keeps_record:
         context.write(write, is_repeatable=True)

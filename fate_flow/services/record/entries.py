@@ -84,7 +84,7 @@ def of_question(
 
 
 @dataclass(frozen=True)
-class Told:
+class Replied:
     """What this party has answered another one, `caller`, that has asked for `what`. `path`, `body`: of the question;
     `job_id`: of a job that is here; empty if it is about none."""
 
@@ -96,14 +96,14 @@ class Told:
     job_id: str = ""
 
 
-def of_told(one: Told, at: int, trace: str, fresh_salt: FreshSalt) -> NewEntry:
+def of_reply(one: Replied, at: int, trace: str, fresh_salt: FreshSalt) -> NewEntry:
     """Return the entry of an answer of this party. The other one does not see it, as it does not see its own."""
     salt = fresh_salt()
     fields = {"what": one.what, "party": one.caller, "retcode": one.answer.retcode, **_commitments(one, salt)}
-    return new_entry(OWN_LOG, Kind.TOLD, at, fields, job_id=one.job_id, trace=trace, salt=salt)
+    return new_entry(OWN_LOG, Kind.REPLIED, at, fields, job_id=one.job_id, trace=trace, salt=salt)
 
 
-def _commitments(one: Question | Told, salt: str) -> Mapping[str, str]:
+def _commitments(one: Question | Replied, salt: str) -> Mapping[str, str]:
     raw = bytes.fromhex(salt)
     return {
         "request": commitment("request", raw, question_content(one.path, one.body)),

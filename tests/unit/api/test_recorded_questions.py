@@ -146,14 +146,14 @@ ASKING = {"SRC-PARTY-ID": "10000"}
 
 def test_a_party_records_that_another_one_has_seen_the_history_of_a_job(recorded: World) -> None:
     job_id = recorded.add_job(party=GUEST, initiator=HOST, f_trace=TRACE)
-    told = recorded.ask("party/history", {"job_id": job_id}, headers=ASKING)
+    answer = recorded.ask("party/history", {"job_id": job_id}, headers=ASKING)
 
-    [entry] = entries_of(recorded, "told")
+    [entry] = entries_of(recorded, "replied")
     one, salt = read_entry(entry.content), bytes.fromhex(entry.salt)
     assert (entry.log, one["what"], one["party"], one["job"], one["retcode"]) == ("own", "history", "10000", job_id, 0)
     assert one["trace"] == TRACE
     assert opens(one["request"], "request", salt, question_content("/party/history", {"job_id": job_id}))
-    assert opens(one["answer"], "answer", salt, answer_content(Answer(0, "success", told["data"])))
+    assert opens(one["answer"], "answer", salt, answer_content(Answer(0, "success", answer["data"])))
     assert sentence_of(shown_entry(entry)) == "party 10000 asked for the history of the job; answered 0"
 
 
@@ -164,20 +164,21 @@ def test_a_party_records_that_another_one_has_read_the_output_of_a_worker(tmp_pa
     add_worker(world, job_id, 0, 0).write_text("a line of a bank\n", encoding="utf-8")
     body = {"job_id": job_id, "component_name": "toy_0", "role": "guest", "party_id": "9999"}
     for offset, text in ((0, "a line of a bank\n"), (17, "")):         # a look that brings nothing new has no entry
-        told = world.ask("party/task/log", {**body, "offset": offset}, headers=ASKING)
-        assert told["data"]["text"] == text
+        answer = world.ask("party/task/log", {**body, "offset": offset}, headers=ASKING)
+        assert answer["data"]["text"] == text
 
-    [entry] = entries_of(world, "told")
+    [entry] = entries_of(world, "replied")
     one = read_entry(entry.content)
     assert (one["what"], one["party"], one["job"], b"bank" in entry.content) == ("task log", "10000", job_id, False)
     world.store.close()
 
 
-def test_a_party_records_which_tables_another_one_was_told_of(recorded: World) -> None:
+def test_a_party_records_which_tables_another_one_was_replies_in(recorded: World) -> None:
     job_id = recorded.add_job(party=GUEST, initiator=HOST, status=JobStatus.RUNNING)
     recorded.ask(f"tracker/{job_id}/toy_0/guest/9999/output/table", {}, headers=ASKING)
 
-    assert [(one["what"], one["party"], one["job"]) for one in told_of(recorded)] == [("output table", "10000", job_id)]
+    [one] = replies_in(recorded)
+    assert (one["what"], one["party"], one["job"]) == ("output table", "10000", job_id)
 
 
 @pytest.mark.parametrize(("dsl", "is_good"), [(TOY_DSL, True), ({"components": {"toy_0": {"module": "Magic"}}}, False)])
@@ -189,11 +190,11 @@ def test_a_party_records_which_document_it_was_shown_and_what_it_said(
         "role": "host", "party_id": "9999", "job_id": "2026010112000000000001", "extensions": {}, "incarnations": {},
         "dsl": dsl, "runtime_conf": conf,
     }  # fmt: skip
-    told = recorded.ask("party/validate", body, headers=ASKING)
+    answer = recorded.ask("party/validate", body, headers=ASKING)
 
-    [one] = told_of(recorded)
-    assert (one["what"], one["party"], one["retcode"], "job" in one) == ("validate", "10000", told["retcode"], False)
-    assert (told["retcode"] == 0) is is_good
+    [one] = replies_in(recorded)
+    assert (one["what"], one["party"], one["retcode"], "job" in one) == ("validate", "10000", answer["retcode"], False)
+    assert (answer["retcode"] == 0) is is_good
 
 
 def test_an_answer_that_cannot_be_recorded_does_not_reach_the_other_party(
@@ -210,11 +211,11 @@ def test_an_answer_that_cannot_be_recorded_does_not_reach_the_other_party(
     assert b"moves" not in answer.data
 
 
-def told_of(world: World) -> list[Mapping[str, Any]]:
-    return [read_entry(one.content) for one in entries_of(world, "told")]
+def replies_in(world: World) -> list[Mapping[str, Any]]:
+    return [read_entry(one.content) for one in entries_of(world, "replied")]
 
 
 def test_without_a_record_others_are_answered_all_the_same(world: World) -> None:
     job_id = world.add_job(party=GUEST, initiator=HOST)
     assert world.ask("party/history", {"job_id": job_id}, headers=ASKING)["retcode"] == 0
-    assert entries_of(world, "told") == []
+    assert entries_of(world, "replied") == []

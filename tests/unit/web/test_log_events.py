@@ -26,7 +26,7 @@ SECONDS = 60.0
 NEVER = 3600.0
 
 
-class Told:
+class EventReader:
     """The browser's side of a connection."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -58,17 +58,17 @@ class Told:
 class Site:
     def __init__(self, life_seconds: float = NEVER) -> None:
         self.events = LogEvents(look_seconds=0.01, life_seconds=life_seconds)
-        self._told: list[Told] = []
+        self._readers: list[EventReader] = []
 
-    def connect(self, *files: Path | None) -> Told:
+    def connect(self, *files: Path | None) -> EventReader:
         browser, server = socket.socketpair()
-        self._told.append(Told(browser))
+        self._readers.append(EventReader(browser))
         self.events.take_place()
         self.events.add(server, {"X-Frame-Options": "none"}, files)
-        return self._told[-1]
+        return self._readers[-1]
 
     def close(self) -> None:
-        for one in self._told:
+        for one in self._readers:
             one.close()
         eventually(lambda: not self.events.count, "no connection any more")
         eventually(lambda: self.events._looking is None, "no looks at files any more")
@@ -85,30 +85,30 @@ def test_each_log_that_grows_is_told_by_its_number(site: Site, tmp_path: Path) -
     files = [tmp_path / name for name in ("first", "second")]
     for file in files:
         file.write_text("begun\n", encoding="utf-8")
-    told = site.connect(files[0], None, files[1])
-    assert "HTTP/1.1 200 OK" in (head := told.head())
+    reader = site.connect(files[0], None, files[1])
+    assert "HTTP/1.1 200 OK" in (head := reader.head())
     assert {"Content-Type: text/event-stream", "X-Frame-Options: none", "X-Accel-Buffering: no"} <= set(head)
-    assert [told.event(), told.event()] == ["data: 0", "data: 2"], "a page may have missed what came before"
+    assert [reader.event(), reader.event()] == ["data: 0", "data: 2"], "a page may have missed what came before"
     for number, file in ((2, files[1]), (0, files[0]), (2, files[1])):
         with file.open("a", encoding="utf-8") as log:
             log.write("a line\n")
-        assert told.event() == f"data: {number}"
+        assert reader.event() == f"data: {number}"
 
 
 def test_a_log_that_is_not_there_yet_is_told_of_when_it_is(site: Site, tmp_path: Path) -> None:
-    told = site.connect(tmp_path / "stdout")
-    told.head()
-    assert told.event() == "data: 0"
+    reader = site.connect(tmp_path / "stdout")
+    reader.head()
+    assert reader.event() == "data: 0"
     (tmp_path / "stdout").touch()
-    assert told.event() == "data: 0"
+    assert reader.event() == "data: 0"
 
 
 def test_a_connection_ends_after_its_time_and_another_one_goes_on(tmp_path: Path) -> None:
     site = Site(life_seconds=0.0)
     for _ in range(2):
-        told = site.connect(tmp_path / "stdout")
-        told.head()
-        assert [told.event(), told.event()] == ["data: 0", ""]
+        reader = site.connect(tmp_path / "stdout")
+        reader.head()
+        assert [reader.event(), reader.event()] == ["data: 0", ""]
     site.close()
 
 
@@ -169,17 +169,17 @@ def test_a_browser_is_told_of_the_logs_of_this_party(browser: Browser) -> None:
         f"{task}?stream=INFO", "/board/jobs/20260101120000999999/tasks/toy_0/log/piece",
     ]  # fmt: skip
     with socket.create_server(("127.0.0.1", 0)) as listener:  # who comes over a Unix socket is another party
-        told = Told(socket.create_connection(listener.getsockname()))
+        reader = EventReader(socket.create_connection(listener.getsockname()))
         accepted, _ = listener.accept()
     with CallerSocket(accepted, SECONDS) as connection:
         response = browser.client.get(events_of(*addresses), environ_overrides={"gunicorn.socket": connection})
         assert (response.status_code, response.text) == (200, "")
-    assert "Cache-Control: no-store" in told.head()
-    assert [told.event(), told.event()] == ["data: 2", "data: 3"]
+    assert "Cache-Control: no-store" in reader.head()
+    assert [reader.event(), reader.event()] == ["data: 2", "data: 3"]
     with path.open("a", encoding="utf-8") as log:
         log.write("a line\n")
-    assert told.event() == "data: 2"
-    told.close()
+    assert reader.event() == "data: 2"
+    reader.close()
 
 
 @pytest.mark.parametrize("addresses", [

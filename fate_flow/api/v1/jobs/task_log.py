@@ -47,9 +47,9 @@ from fate_flow.core.planning.replicas import KEPT_ATTEMPTS
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 from fate_flow.core.wire.v1.paths import TASK_LOG
 from fate_flow.core.wire.v1.queries import MOST_BYTES, STREAMS, USUAL_BYTES, read_task_log
-from fate_flow.services.context.recording import record_told
+from fate_flow.services.context.recording import record_reply
 from fate_flow.services.context.unit_of_work import binding_of
-from fate_flow.services.record.entries import Told
+from fate_flow.services.record.entries import Replied
 
 _TASK = JOB | {"component_name": COMPONENT_NAME}
 _OUTPUT = {"output_name": described(COMPONENT_NAME, "The name of an output.")}
@@ -127,7 +127,7 @@ class _LogRoutes:
             )
         data = self._output.read(query)
         if data["text"]:                     # who follows a log asks every few seconds
-            record_told(self._context, Told("task log", caller, TASK_LOG, body, Answer(data=data), job_id))
+            record_reply(self._context, Replied("task log", caller, TASK_LOG, body, Answer(data=data), job_id))
         return ok(data)
 
     @file_follows
