@@ -4,10 +4,13 @@ with. `tests/heavy/test_demo.py` runs all of it."""
 from __future__ import annotations
 
 import fcntl
-import importlib.util
+import importlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import StringIO
 from math import exp, log
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,8 @@ from typing import Any
 import pytest
 
 from fate_flow.api.v1.jobs.job_file import read_yaml
+from fate_flow.cli.console.wording import job_title
+from fate_flow.cli.output.curves import Curve, new_points
 
 CHECKOUT = Path(__file__).parents[3]
 DEMO = CHECKOUT / "bin" / "_demo"
@@ -126,16 +131,36 @@ def test_of_two_demos_in_one_folder_the_second_is_refused(folder: Path) -> None:
 # ---------------------------------------------------------------------- in one place
 
 
-@pytest.fixture(scope="module")
-def in_one_place() -> Any:
-    spec = importlib.util.spec_from_file_location("in_one_place", DEMO / "in_one_place.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+@contextmanager
+def imported(name: str) -> Iterator[Any]:
+    """A module of the demo; it and those that it imports are forgotten afterwards."""
+    before = set(sys.modules)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "in_one_place", module)      # dataclasses look their module up
-        spec.loader.exec_module(module)
+        patch.syspath_prepend(DEMO)
+        yield importlib.import_module(name)
+    for one in {path.stem for path in DEMO.glob("*.py")} & (set(sys.modules) - before):
+        del sys.modules[one]
+
+
+@pytest.fixture(scope="module")
+def in_one_place() -> Iterator[Any]:
+    with imported("in_one_place") as module:
         yield module
+
+
+def test_the_loss_of_a_watched_job_is_passed_on_without_the_name_of_the_job(capsys: pytest.CaptureFixture[str]) -> None:
+    """What `flow job watch` prints is read by the heavy test of the demo, and by people."""
+    job_id = "202611272020170145780"
+    title = job_title(job_id, "credit scores")
+    curve = Curve("train", "arbiter-10001", 0, "train/lr_loss", "iteration", ((0, 0.693147), (1, 0.5)))
+    lines = [f"{title}, created 11-27 20:20: waiting", *new_points(title, (), [curve]), f"{title} task train: x"]
+    with imported("credit_scores") as module:
+        for only_loss in (True, False):
+            module._pass_on(StringIO("\n".join(lines)), "arbiter", job_id, only_loss)
+    loss = "  arbiter | task train arbiter-10001: train/lr_loss 0.693147, 0.5 (iteration 0 to 1)"
+    assert capsys.readouterr().out.splitlines() == [
+        loss, "  arbiter | job, created 11-27 20:20: waiting", loss, "  arbiter | task train: x",
+    ]  # fmt: skip
 
 
 def test_the_auc_is_the_part_of_the_pairs_in_the_right_order(in_one_place: Any) -> None:
