@@ -26,9 +26,19 @@ from fate_flow.services.record.entries import (
     of_question,
     of_received,
     of_reply,
+    of_sent,
     of_worker,
 )
 from fate_flow.store.contract.transaction import Transaction
+
+
+def recorded_hint(unit: UnitOfWork, hint: Command) -> Command:
+    """Record a command that is sent once and not stored; return it with the number by which its receiver records it."""
+    if not unit.context.keeps_record:
+        return hint
+    hint = replace(hint, trace=hint.trace or unit.trace(hint.job_id), salt=unit.context.fresh_salt())
+    unit.pending = unit.pending.with_recorded(of_sent(hint, unit.now))
+    return hint
 
 
 def record_answer(unit: UnitOfWork, command: Command, answer: Answer) -> None:

@@ -13,6 +13,7 @@ from fate_flow.core.model.job import Answer, Claim, Command, CommandKind, Engine
 from fate_flow.core.planning.queue import fits, takes_from
 from fate_flow.core.quotas.holding import Left, sum_of
 from fate_flow.core.wire.v1.initiator_bodies import capacity_body
+from fate_flow.services.context.recording import recorded_hint
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.reserving import needed_here
 from fate_flow.services.workers.elastic import oldest_pending
@@ -167,4 +168,4 @@ def _goes_first(job: Job, head: Job) -> bool:
 
 def _message(unit: UnitOfWork, job: Job, free_cores: int) -> Command:
     body = capacity_body(job.party, free_cores, places_of(unit, job))
-    return Command(CommandKind.CAPACITY, job.job_id, job.initiator, job.run, body=body)
+    return recorded_hint(unit, Command(CommandKind.CAPACITY, job.job_id, job.initiator, job.run, body=body))

@@ -247,6 +247,7 @@ class Scheduler:
         if not answer.is_silence and self._peers.is_suspect(command.to.party_id):
             self._peers.answers(unit, command.to.party_id)
         if command.kind is CommandKind.CAPACITY:
+            record_answer(unit, command, answer)
             self._take_thanks(unit, command, answer)
             return
         if command.kind is CommandKind.ALIGN:

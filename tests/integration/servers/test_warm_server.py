@@ -78,13 +78,23 @@ def argv_of(process: psutil.Process) -> list[str]:
 
 def inside(process: psutil.Process) -> dict[str, Any]:
     pid = process.pid
-    files = [os.readlink(one.path).partition(":")[0] for one in os.scandir(f"/proc/{pid}/fd")]
+    opened = [_target(one) for one in os.scandir(f"/proc/{pid}/fd")]
+    files = [one for one in opened if one and not one.endswith((".py", ".pyc", ".so")) and not Path(one).is_dir()]
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return {
         "folder": process.cwd(), "leads": (os.getsid(pid) == pid, os.getpgid(pid) == pid), "nice": process.nice(),
-        "files": Counter(files), "streams": [os.readlink(f"/proc/{pid}/fd/{number}") for number in range(3)],
+        "files": Counter(files),     # without those of a module that it imports at this moment
+        "streams": [os.readlink(f"/proc/{pid}/fd/{number}") for number in range(3)],
         "status": {key: status[key] for key in STATUS},
     }
+
+
+def _target(descriptor: os.DirEntry[str]) -> str:
+    """What it leads to; empty if it was closed meanwhile."""
+    try:
+        return os.readlink(descriptor.path).partition(":")[0]
+    except FileNotFoundError:
+        return ""
 
 
 def _name(process: psutil.Process) -> str:

@@ -13,6 +13,8 @@ from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
+from fate_flow.core.record.commitment import number_of
+from fate_flow.core.record.entry import read_entry
 from fate_flow.peers.send_queue import MAY_FAIL
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.ports import Rules
@@ -80,6 +82,21 @@ def test_as_many_are_told_as_there_is_capacity_for_in_the_order_in_which_they_we
     refused(process, "second", B, 2)
     refused(process, "first", A, 1)
     assert notice(process) == [("first", "9999", 4), ("second", "10001", 2)]
+
+
+def test_a_notice_and_its_answer_are_recorded_with_the_number_that_the_other_party_has() -> None:
+    process = the_host()
+    object.__setattr__(process.server.context, "keeps_record", True)
+    refused(process, "first", A, 1)
+    process.scheduler.step([QueueChanged("")])
+    [sent] = [one for one in process.transport.take() if one.kind is K.CAPACITY]
+    process.scheduler.step([Answered(sent, Answer(is_recorded=True))])
+    with process.server.store.reading() as tx:
+        found = [read_entry(one.content) for one in tx.unsealed_entries(100) if one.log == "with/9999"]
+    assert [(one["kind"], one["number"]) for one in found] == [
+        (kind, number_of(bytes.fromhex(sent.salt))) for kind in ("sent", "answered")
+    ]
+    assert (found[0]["command"], found[1]["acknowledged"]) == (K.CAPACITY.value, True)
 
 
 def test_smaller_ones_are_told_of_what_the_first_cannot_use() -> None:
