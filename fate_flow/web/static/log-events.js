@@ -21,10 +21,10 @@
   function wanted() {
     const found = [...new Set(pages.values())].slice(-MOST_LOGS);        // of the pages that were looked at last
     while (query(found).length > LONGEST) found.shift();
-    return found;
+    return found.sort();               // the same pages are the same question
   }
 
-  const query = (addresses) => addresses.map((one) => `log=${encodeURIComponent(one)}`).sort().join("&");
+  const query = (addresses) => addresses.map((one) => `log=${encodeURIComponent(one)}`).join("&");
 
   function connect() {
     due = Infinity;
@@ -34,7 +34,7 @@
     if (connection) connection.close();
     connection = null;
     tell("lost", followed);
-    followed = addresses.sort();
+    followed = addresses;
     if (!addresses.length) return;
     connection = new EventSource(`/board/log-events?${query(followed)}`);
     connection.addEventListener("message", ({ data }) => tell("grew", [followed[Number(data)]]));
