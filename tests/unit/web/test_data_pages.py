@@ -81,7 +81,7 @@ def test_a_table_leads_to_its_sources_and_to_where_it_went(browser: Browser) -> 
     upload = browser.page(next(one for one in links(before) if one.endswith("name=site_a")))
     assert f"/board/jobs/{job_id}/tasks/load?version=0" in links(upload)
     assert "has read it" in upload.readable
-    assert "has handed it on as data" in page.readable
+    assert "has made it" in page.readable
 
 
 def test_a_table_leads_to_its_models_and_a_model_back_to_the_upload(browser: Browser) -> None:
