@@ -49,12 +49,12 @@ from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.settings.settings import Settings
 from fate_flow.store.views.views import Views
+from fate_flow.web.logs.log_events import MOST_CONNECTIONS
 from fate_flow.web.routes import web_api
 
 _KEEP_ALIVE_SECONDS = 75
 _WORKER_SECONDS = 60.0           # a busy machine may hold a worker up in the middle of a request
-_CONNECTIONS = 668               # whose request no thread has; a process may open 1024 files by default, and 100 more
-                                 # connections may be those of browsers that follow logs
+_CONNECTIONS = 768 - MOST_CONNECTIONS        # whose request no thread has; by default a process may open 1024 files
 HEADER_FIELDS: Mapping[str, Any] = {
     # Clients of FATE write APP_KEY with an underscore. gunicorn drops all other names with one, which would be another
     # spelling of a name with hyphens; by default it takes SCRIPT_NAME and PATH_INFO from callers on this machine.

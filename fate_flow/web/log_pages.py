@@ -132,7 +132,7 @@ class _LogPages:
             connection = given_away(request.environ) if request.method == "GET" else None
             if connection is None:
                 raise NotOffered("events need GET, and the server that `fate_flow serve` starts")
-        except Exception:
+        except Exception:                    # whatever it was: a place that is not given back is lost until a restart
             self._events.give_place_back()
             raise
         self._events.add(connection, HEADERS, files)

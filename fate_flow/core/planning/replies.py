@@ -109,8 +109,12 @@ def _not_ready(seat: Seat, message: str, data: Mapping[str, Any]) -> ReplyOutcom
     return ReplyOutcome((MoveSeat(seat, SeatStatus.JOINED, _waits(NOT_READY, message)),))
 
 
+SILENT, UNREADY = "does not answer", "is not ready"
+"""How the message of a seat begins, if its party is silent, or says why it cannot reserve now."""
+
+
 def _waits(retcode: int, message: str) -> str:
-    return f"does not answer: {message}" if retcode == UNREACHABLE else f"is not ready: {message}"
+    return f"{SILENT if retcode == UNREACHABLE else UNREADY}: {message}"
 
 
 def _handle_apply(seat: Seat, command: Command, retcode: int, message: str, data: Mapping[str, Any]) -> ReplyOutcome:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fate_flow.core.planning.replies import SILENT, UNREADY
+
 Explained = Mapping[str, Any]
 
 
@@ -40,8 +42,8 @@ def _waiting(job: Explained) -> str:
 
 def _not_ready(parties: Sequence[Mapping[str, Any]]) -> str:
     """A party that is silent is its operators' affair; one that says why it is not ready may be held by its people."""
-    silent = [one for one in parties if one["message"].startswith("does not answer")]
-    found = silent or [one for one in parties if one["message"].startswith("is not ready")]
+    silent = [one for one in parties if one["message"].startswith(SILENT)]
+    found = silent or [one for one in parties if one["message"].startswith(UNREADY)]
     who = "operators" if silent else "people"
     named = [f"The {who} of {_shown(one)}, which {one['message']}." for one in found]
     return " ".join(named) or "The people of the party that is not ready."
