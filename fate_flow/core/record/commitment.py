@@ -6,12 +6,14 @@ salt nobody can try contents. So a salt can be erased, and the entry and all pro
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from hmac import compare_digest
 
 SALT_BYTES = 32
 _BEGINNING = b"fate_flow record v1\n"
 _NUMBER_DIGITS = 32
+_NUMBER = re.compile(f"[0-9a-f]{{{_NUMBER_DIGITS}}}")
 
 
 def commitment(what: str, salt: bytes, content: bytes) -> str:
@@ -31,3 +33,8 @@ def number_of(salt: bytes) -> str:
     """Return the number of the message with this salt (32 hex digits). Both parties find the same one, and a peer
     cannot learn from it how many other messages there are."""
     return commitment("number", salt, b"")[:_NUMBER_DIGITS]
+
+
+def is_number(value: object) -> bool:
+    """Return whether this is the number of a message, as far as its form says."""
+    return isinstance(value, str) and bool(_NUMBER.fullmatch(value))

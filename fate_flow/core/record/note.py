@@ -21,6 +21,7 @@ MOST_SIGNATURES = 64
 LONGEST_NOTE = 100_000           # bytes
 _MARK = "\u2014 "
 _CONTROL = re.compile("[\x00-\x09\x0b-\x1f]")
+_SURROGATE = re.compile("[\ud800-\udfff]")       # half a pair, which has no bytes
 _NAME = re.compile(r"[^\s+]+")
 
 Sign = Callable[[bytes], bytes]
@@ -100,8 +101,8 @@ class Note:
 
 def check_text(text: str) -> str:
     """Return the text of a note. Raises BadNote if it does not end with a line feed, or has another control
-    character."""
-    if not text.endswith("\n") or _CONTROL.search(text):
+    character, or half a surrogate pair."""
+    if not text.endswith("\n") or not _has_bytes(text):
         raise BadNote("the text of a note ends with a line feed, and has no other control characters")
     return text
 
@@ -111,10 +112,18 @@ def sign_note(text: str, key: NoteKey, sign: Sign) -> Note:
     return Note(check_text(text), (Signature(key.name, key.key_id, sign(text.encode())),))
 
 
+def _has_bytes(text: str) -> bool:
+    """Return whether a note may have these characters. JSON can have text that no bytes of UTF-8 stand for."""
+    return not _CONTROL.search(text) and (text.isascii() or not _SURROGATE.search(text))
+
+
 def read_note(text: str) -> Note:
     """Read a note, and check no signature. Raises BadNote."""
-    if len(text) > LONGEST_NOTE or _CONTROL.search(text) or not text.endswith("\n"):
-        raise BadNote("a note has at most 100,000 characters, ends with a line feed, and has no control characters")
+    if len(text) > LONGEST_NOTE or not _has_bytes(text) or not text.endswith("\n"):
+        raise BadNote(
+            "a note has at most 100,000 characters, ends with a line feed, and has no control characters and no "
+            "half of a surrogate pair"
+        )
     body, found, below = text.rpartition("\n\n")
     lines = below.splitlines(keepends=True) if found else []
     if not lines or len(lines) > MOST_SIGNATURES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -68,18 +68,24 @@ class RecordWitnesses(PeriodicWork):
             return _STAND_BY_SECONDS
         asked = [partial(self._question, one) for one in self._cosigning.questions()]
         asked += [partial(self._offer, one) for one in self._cosigning.offers()]
+        failures = list[Exception]()
         for take in self._answers(asked):
-            take()
+            try:
+                take()
+            except Exception as error:  # noqa: BLE001  # it is raised when the other parties have been heard
+                failures.append(error)
+        if failures:
+            raise failures[0]
         return max(_LEAST_SECONDS, self._cosigning.seconds_until_due(_LOOK_SECONDS))
 
     def _answers(self, asked: Sequence[Callable[[], _Take]]) -> Iterator[_Take]:
         """Send these requests, and yield what takes each answer, as it comes: one that is silent holds up no other
         one. It is taken in this thread, which has a connection to the database."""
         if len(asked) == 1:
-            yield asked[0]()
+            yield lambda: asked[0]()()
             return
         for done in as_completed([self._pool.submit(one) for one in asked]):
-            yield done.result()
+            yield partial(_take, done)
 
     def _question(self, party_id: str) -> _Take:
         answer = self._ask(Party("host", party_id), HELD, {})
@@ -92,6 +98,10 @@ class RecordWitnesses(PeriodicWork):
     def _end(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._close_thread()
+
+
+def _take(done: Future[_Take]) -> None:
+    done.result()()
 
 
 class HeadsForHeartbeats:

@@ -12,7 +12,7 @@ from fate_flow.core.access.key_list import RECORD
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
-from fate_flow.core.record.entry import OWN_LOG, read_entry
+from fate_flow.core.record.entry import OWN_LOG, log_with, read_entry
 from fate_flow.core.wire.v1.witnessing import Held
 from fate_flow.peers import key_changes
 from fate_flow.peers.key_changes import RecordKey
@@ -175,6 +175,67 @@ def test_a_party_that_is_silent_holds_up_no_other_one() -> None:
     work.step()
     assert witnessed == ["10001", "10000"]
     assert work.step() == 2.0, "nothing is to be asked or offered"
+    work.start()
+    work.stop()
+
+
+@pytest.mark.parametrize(
+    "said", [{"acknowledged": ["9" * 70_000]}, {"checkpoints": ["a\ud800\n1\n\n\u2014 a AAAAAAA=\n"]}]
+)
+def test_a_party_that_answers_anything_at_all_holds_up_no_other_one(said: Mapping[str, object]) -> None:
+    """The strange answer comes first, and is taken before that of the other party."""
+    guest, host = WitnessParty("9999", "10000", "10001"), WitnessParty("10000", "9999")
+    guest.record_with("10000", "a")
+    is_taken = Event()
+
+    class Hearing(Cosigning):
+        def holds(self, party_id: str, said: Held) -> None:
+            if party_id == "10001":
+                is_taken.set()
+            super().holds(party_id, said)
+
+    def ask(to: Party, endpoint: str, body: Mapping[str, object]) -> Answer:
+        if to.party_id == "10001":
+            return Answer(0, data={**Held(()).as_data(), **said})
+        assert is_taken.wait(30)
+        return Answer(0, data=host.witnessing.held_of("9999").as_data())
+
+    def ask_text(to: Party, endpoint: str, text: str) -> tuple[int, str]:
+        reply = host.witnessing.add_checkpoint("9999", text)
+        return reply.status, reply.text
+
+    cosigning = Hearing(guest.context, lambda: guest.keys.signer, has_signed, lambda: guest.passed)
+    guest.cosigning = cosigning
+    work = RecordWitnesses(cosigning, ask, ask_text, lambda: True, lambda: None)
+    work.step()
+    guest.sign()
+    work.step()
+    assert guest.verified(log_with("10000")).anchored_by == "10000"
+    work.start()
+    work.stop()
+
+
+def test_an_answer_that_cannot_be_taken_holds_up_no_other_one_and_is_tried_again() -> None:
+    guest, taken = WitnessParty("9999", "10000", "10001"), list[str]()
+    is_taken = Event()
+
+    class Failing(Cosigning):
+        def holds(self, party_id: str, said: Held) -> None:
+            taken.append(party_id)
+            is_taken.set()
+            if party_id == "10001":
+                raise ZeroDivisionError
+
+    def ask(to: Party, endpoint: str, body: Mapping[str, object]) -> Answer:
+        assert to.party_id == "10001" or is_taken.wait(30)
+        return Answer(0, data=Held(()).as_data())
+
+    cosigning = Failing(guest.context, lambda: guest.keys.signer, has_signed, lambda: guest.passed)
+    work = RecordWitnesses(cosigning, ask, lambda *_: (0, ""), lambda: True, lambda: None)
+    with pytest.raises(ZeroDivisionError):
+        work.step()
+    assert taken == ["10001", "10000"]
+    assert "10001" in cosigning.questions()
     work.start()
     work.stop()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.job import Answer
+from fate_flow.core.record.commitment import is_number
 
 SIZE_TYPE = "text/x.tlog.size"       # of the answer to a checkpoint that continues another one than the newest
 _MOST_NOTES, _MOST_NUMBERS = 1_000, 100
@@ -24,10 +25,12 @@ class Held:
 
 
 def held_in(answer: Answer) -> Held | None:
-    """Return what an answer to `held` says, unchecked; None if it says nothing."""
+    """Return what an answer to `held` says; None if it says nothing. Nobody has checked the notes yet. What has not
+    the form of a number is left out: numbers go into an entry, whose size has a limit."""
     data = answer.data if answer.is_ok and isinstance(answer.data, Mapping) else {}
     notes, numbers = _texts(data.get("checkpoints")), _texts(data.get("acknowledged"))
-    return None if notes is None else Held(notes[:_MOST_NOTES], (numbers or ())[:_MOST_NUMBERS])
+    known = tuple(one for one in numbers or () if is_number(one))
+    return None if notes is None else Held(notes[:_MOST_NOTES], known[:_MOST_NUMBERS])
 
 
 def _texts(value: object) -> tuple[str, ...] | None:

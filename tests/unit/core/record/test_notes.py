@@ -148,7 +148,7 @@ def test_extension_lines_are_kept_and_signed() -> None:
     assert read_checkpoint(with_line.text()) == with_line
 
 
-@pytest.mark.parametrize("text", ["text", "", "a\x00b\n", "a\tb\n"])
+@pytest.mark.parametrize("text", ["text", "", "a\x00b\n", "a\tb\n", "a\ud800b\n"])
 def test_a_text_that_no_note_may_have_is_not_signed(text: str) -> None:
     with pytest.raises(BadNote):
         sign_note(text, LOG.key, LOG.sign)
@@ -157,7 +157,8 @@ def test_a_text_that_no_note_may_have_is_not_signed(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["text\n", "text\n\n", "text\n\n- a AAAAAAA=\n", "text\n\n\u2014 a AAAA\n", "text\n\n\u2014  AAAAAAA=\n",
-     "a\n\n\u2014 b c\n", "text\n\n\u2014 a AAAAAAA=", "text\n\n" + "\u2014 a AAAAAAA=\n" * 65],
+     "a\n\n\u2014 b c\n", "text\n\n\u2014 a AAAAAAA=", "text\n\n" + "\u2014 a AAAAAAA=\n" * 65,
+     "te\ud800xt\n\n\u2014 a AAAAAAA=\n", "text\n\n\u2014 a\udfff AAAAAAA=\n"],
 )  # fmt: skip
 def test_what_is_no_note_is_refused(text: str) -> None:
     with pytest.raises(BadNote):

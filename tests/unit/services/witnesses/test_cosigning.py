@@ -242,8 +242,11 @@ def test_a_head_that_no_own_key_has_signed_is_not_believed(parties: tuple[Witnes
     guest.restart()
     guest.cosigning.questions()
     guest.cosigning.holds(
-        "10000", Held([note.replace("\n1\n", "\n9\n"), "no note", note.replace("/with/10000/", "/own/")])
-    )
+        "10000", Held([
+            note.replace("\n1\n", "\n9\n"), "no note", note.replace("/with/10000/", "/own/"),
+            note.replace("/with/10000/1", "/with/10000/1\ud800"),
+        ])
+    )  # fmt: skip
     guest.record_with("10000", "b")
     guest.sign()
     assert size_of(guest) == (1, 2)
