@@ -10,7 +10,7 @@ import gzip
 import os
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -86,11 +86,10 @@ class SegmentFiles:
         """Remove the file of a segment, which another one has replaced."""
         (self._folder / segment.file).unlink(missing_ok=True)
 
-    def others(self, log: str, epoch: int, segments: Iterable[Segment]) -> tuple[Path, ...]:
-        """Return the files of this epoch of a log that are not those of these segments: what a crash has left."""
-        known = {Path(one.file).name for one in segments}
+    def written_before(self, at: int, log: str, epoch: int) -> tuple[Path, ...]:
+        """Return the files of this epoch of a log that were written before this time (milliseconds since 1970)."""
         folder = self._folder / folder_of(log) / str(epoch)
-        return tuple(sorted(path for path in folder.glob("*") if path.name not in known))
+        return tuple(sorted(path for path in folder.glob("*") if _is_older(path, at)))
 
     def _parsed(self, segment: Segment) -> tuple[StoredEntry, ...]:
         path, data = self._folder / segment.file, self._bytes(segment)
@@ -114,6 +113,13 @@ class SegmentFiles:
         if sha256(data).hexdigest() != segment.digest:
             raise DamagedSegment(segment, path, "is not the one that was written")
         return data
+
+
+def _is_older(path: Path, at: int) -> bool:
+    try:
+        return path.stat().st_mtime_ns // 1_000_000 < at
+    except FileNotFoundError:
+        return False
 
 
 def _sync(folder: Path) -> None:

@@ -2,14 +2,16 @@
 
 A segment is moved in steps, each of which may be the last before a crash: its file is written and read again; then one
 transaction compares the rows with it, notes the segment, writes an entry about it into the own log, and removes the
-rows. A file without a row that names it is removed later. Only entries below a signed head are moved, so what the file
-has is what was signed; and only whole segments, the oldest first.
+rows. A file without a row that names it is removed an hour later: another process, such as `fate_flow admin clean`, may
+have written it, and not yet its row. Only entries below a signed head are moved, so what the file has is what was
+signed; and only whole segments, the oldest first.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -27,6 +29,19 @@ from fate_flow.store.segment_files import DamagedSegment, SegmentFiles
 log = logging.getLogger(__name__)
 
 _CHECKED = 20        # files that a pass reads again
+_GRACE = 3_600_000   # ms; the row of a segment comes after its file
+
+
+@dataclass(frozen=True)
+class LeftFile:
+    """A file that no row names, of this epoch of a log."""
+
+    log: str
+    epoch: int
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
 
 
 class RecordKeeper:
@@ -133,12 +148,25 @@ class RecordKeeper:
                 self._tell(segment, error)
         self._check_after = found[-1].first_id if len(found) == _CHECKED else 0
 
-    def left_over(self) -> Iterator[Path]:
+    def left_over(self) -> Iterator[LeftFile]:
         """Yield files that no row names, which a crash has left. They may have texts that were erased since."""
         for head in self._context.read(lambda tx: tx.record_heads()):
             for epoch in self._context.read(partial(_epochs, head=head)):
-                known = self._context.read(partial(_segments, log_name=head.log, epoch=epoch))
-                yield from self._files.others(head.log, epoch, known)
+                yield from (LeftFile(head.log, epoch, path) for path in self._without_row(head.log, epoch))
+
+    def remove(self, left: LeftFile) -> bool:
+        """Remove a file, unless a row names it by now or it was written anew; return whether it was removed."""
+        if left.path not in self._without_row(left.log, left.epoch):
+            return False
+        left.path.unlink(missing_ok=True)
+        return True
+
+    def _without_row(self, log_name: str, epoch: int) -> tuple[Path, ...]:
+        old = self._files.written_before(self._context.clock() - _GRACE, log_name, epoch)
+        # Files are listed before rows are read: so whoever has added the row of a listed file meanwhile is seen.
+        known = self._context.read(partial(_segments, log_name=log_name, epoch=epoch)) if old else ()
+        names = {Path(one.file).name for one in known}
+        return tuple(path for path in old if path.name not in names)
 
     def _tell(self, segment: Segment, error: DamagedSegment) -> None:
         if segment not in self._damaged:

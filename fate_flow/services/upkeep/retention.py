@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any, TypeVar
 
 from fate_flow.core.model.artifact import JSON_MODEL, file_at
@@ -272,8 +271,9 @@ class RetentionSweeper:
         for models in _few(self._context.models.kept_before(self._context.clock() - _MODEL_GRACE)):
             yield [Piece("model of no row", f"{of}, {at}", _bound(self._drop_model, of, at)) for of, at in models]
         yield from self._unused_bindings()
-        for files_left in _few(self._record.left_over() if self._record is not None else ()):
-            yield [Piece("file of no segment", str(path), _bound(_unlink, path)) for path in files_left]
+        if keeper := self._record:
+            for files_left in _few(keeper.left_over()):
+                yield [Piece("file of no segment", str(one), _bound(keeper.remove, one)) for one in files_left]
         for keys in _few(self._context.read(lambda tx: tx.open_seats())):
             yield [Piece("written again: files of", str(key), _bound(self._write_confs, key)) for key in keys]
 
@@ -323,11 +323,6 @@ class RetentionSweeper:
         """Return the document as this seat sees it; the stored one may be that of another seat."""
         spec = spec_in_row(self._context, document)
         return replace(document, on_party=effective_document(spec, key.party))
-
-
-def _unlink(path: Path) -> bool:
-    path.unlink(missing_ok=True)
-    return True
 
 
 def _bound(act: Callable[..., T], *last: Any) -> Callable[..., T]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from tests.kit.services.records import KEYS, add, an_entry, sign
 from tests.kit.store.sqlite_in_memory import sqlite_in_memory
 
 SIZE = 8         # entries of a segment here
+LONG = 2 * 3_600_000     # ms; after which a file that no row names has been left
 PEER_LOG = log_with("10000")
 
 
@@ -36,7 +38,9 @@ class Party:
         self.home, self.folder = folder, folder / "record"
         database = sqlite_in_memory().database
         self.store = SqlStore(database, segment_files=SegmentFiles(self.home))
-        self.context = HandServer(store=self.store).context
+        self.server = HandServer(store=self.store)
+        self.server.now = time.time_ns() // 1_000_000        # files have times of the clock of the machine
+        self.context = self.server.context
         self.keeper = RecordKeeper(self.context, SegmentFiles(self.home), 1, 0)
 
     def record(self, count: int, log: str = OWN_LOG) -> None:
@@ -157,8 +161,9 @@ def test_a_crash_at_any_step_loses_nothing(
     while party.move_all(again):
         pass
     assert party.seen() == before
-    for path in again.left_over():
-        path.unlink()
+    party.server.now += LONG
+    for one in again.left_over():
+        assert again.remove(one)
     assert (len(party.files()), party.seen()) == (3, before)
 
 
@@ -173,8 +178,38 @@ def test_a_row_that_changes_meanwhile_keeps_all_rows(party: Party, monkeypatch: 
     monkeypatch.setattr(SegmentFiles, "write", change)
     own, rows = next(party.keeper.due()), party.rows()
     assert (party.keeper.move(own), party.rows()) == (False, rows)
+    assert list(party.keeper.left_over()) == []      # its row may come
+    party.server.now += LONG
     assert len(list(party.keeper.left_over())) == 1
     assert party.keeper.move(own)
+
+
+def test_a_file_whose_row_comes_late_stays(party: Party, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as one that `fate_flow admin clean` has written while the server cleans up."""
+    close, swept = SqlTransaction.close_segment, list[str]()
+    sweeper = RetentionSweeper(party.context, Keep(), party.keeper)
+
+    def sweep_before(tx: SqlTransaction, segment: Any, entries: Any) -> bool:
+        swept.extend(str(one) for some in sweeper.left_over() for one in some if sweeper.do(one))
+        return close(tx, segment, entries)
+
+    before = party.seen()
+    monkeypatch.setattr(SqlTransaction, "close_segment", sweep_before)
+    assert party.move_all() == [True, True]
+    assert (swept, party.seen()) == ([], before)
+
+
+def test_a_file_is_not_removed_once_it_has_a_row(party: Party, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that has stood still for long adds the row between the two looks."""
+    with monkeypatch.context() as patch:
+        patch.setattr(SqlTransaction, "close_segment", _crash)
+        with pytest.raises(Crash):
+            party.move_all()
+    party.server.now += LONG
+    (left,) = party.keeper.left_over()
+
+    assert all(party.move_all())
+    assert (party.keeper.remove(left), left.path.exists()) == (False, True)
 
 
 @pytest.mark.parametrize(
