@@ -1,14 +1,19 @@
-"""Refusals by caller and minute: a flood of them becomes one entry of the record a minute, not one for each."""
+"""Refusals by caller and minute: a flood of them becomes one entry of the record a minute, not one for each.
+
+Those that could not be written are kept, without their minute: a database that is away for long takes no more memory.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 MINUTE_MS = 60_000
 _MOST = 1_000                    # callers and kinds in one minute; the others of it are counted together
 _MOST_ADDRESSES = 100            # addresses and kinds in one minute; the others of it are counted together
+_KEPT = -1                       # stands for the minutes of those that could not be written
 
 
 class Cause(StrEnum):
@@ -22,10 +27,10 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True)
 class Refusals:
-    """How often one caller was refused within a minute. `party_id`: empty if no key has proved it. `route`: `party`,
-    `client` or `worker`: for whom the refused route or listener is. `retcode`: 0 if there was no answer. `first` and
-    `last`: milliseconds since 1970. `cause`: of a refusal of the gateway. `address`: from where an unproved caller
-    came to the gateway; empty for all others together."""
+    """How often one caller was refused within a minute, or for longer if it could not be written then. `party_id`:
+    empty if no key has proved it. `route`: `party`, `client` or `worker`: for whom the refused route or listener is.
+    `retcode`: 0 if there was no answer. `first` and `last`: milliseconds since 1970. `cause`: of a refusal of the
+    gateway. `address`: from where an unproved caller came to the gateway; empty for all others together."""
 
     party_id: str
     route: str
@@ -49,14 +54,23 @@ class RefusalCounts:
 
     def note(self, party_id: str, route: str, retcode: int, at: int, cause: str = "", address: str = "") -> None:
         """Count a refusal at this time, in milliseconds since 1970."""
-        minute = at // MINUTE_MS
-        key = self._key((minute, party_id, route, retcode, cause, address))
+        self._add(at // MINUTE_MS, Refusals(party_id, route, retcode, 1, at, at, cause, address))
+
+    def put_back(self, taken: Iterable[Refusals]) -> None:
+        """Count again those that were taken, and could not be written."""
+        for one in taken:
+            self._add(_KEPT, one)
+
+    def _add(self, minute: int, one: Refusals) -> None:
+        key = self._key((minute, one.party_id, one.route, one.retcode, one.cause, one.address))
         old = self._of.get(key)
         if old is None:
-            self._of[key] = Refusals(*key[1:4], 1, at, at, *key[4:])
+            self._of[key] = replace(one, party_id=key[1], address=key[5])
             self._named[minute] += bool(key[5])
         else:
-            self._of[key] = replace(old, count=old.count + 1, first=min(old.first, at), last=max(old.last, at))
+            self._of[key] = replace(
+                old, count=old.count + one.count, first=min(old.first, one.first), last=max(old.last, one.last)
+            )
 
     def _key(self, key: _Key) -> _Key:
         """Return what a refusal is counted under: a new caller, if there are many, under that of all others."""

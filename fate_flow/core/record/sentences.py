@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fate_flow.core.record.refusal_counts import Cause
+from fate_flow.core.record.refusal_counts import MINUTE_MS, Cause
 from fate_flow.core.record.shown import ShownEntry
+from fate_flow.core.text.phrases import counted
 
 _WITH_TEXT = ("status", "act", "decision", "worker")
 
@@ -62,12 +63,19 @@ _CAUSES: Mapping[str, str] = {
 
 def _refused(said: Mapping[str, Any], one: ShownEntry) -> str:
     whose = f"party {said['party']}" if "party" in said else f"{one.text or 'somebody'} whom no key has proved"
-    count, route, answer = said.get("count"), said.get("route"), said.get("retcode")
+    route, answer = said.get("route"), said.get("retcode")
+    often = f"{counted(said['count'], 'time')} within {_span(said)}"
     if "cause" not in said:
-        return f"{whose}, {count} times within a minute, at routes of a {route}: refused with {answer}"
+        return f"{whose}, {often}, at routes of a {route}: refused with {answer}"
     why = _CAUSES.get(str(said["cause"]), str(said["cause"]))
     what = why if answer is None else f"{why}, with {answer}"
-    return f"{whose}, {count} times within a minute, at a listener for a {route}: refused: {what}"
+    return f"{whose}, {often}, at a listener for a {route}: refused: {what}"
+
+
+def _span(said: Mapping[str, Any]) -> str:
+    """Return within what time the refusals were: a minute, unless they could not be recorded at once."""
+    minutes = (said["last"] - said["first"]) // MINUTE_MS + 1
+    return "a minute" if minutes == 1 else f"{minutes} minutes"
 
 
 def _worker(said: Mapping[str, Any], _: ShownEntry) -> str:

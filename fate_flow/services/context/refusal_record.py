@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from fate_flow.core.model.errors import StorageFailed
+from fate_flow.core.model.errors import CommitUnknown, StorageFailed
 from fate_flow.core.record.refusal_counts import MINUTE_MS, RefusalCounts, Refusals
 from fate_flow.services.record.entries import of_refusals
 from fate_flow.store.contract.transaction import Transaction
@@ -44,7 +44,9 @@ def _in_a_thread(seconds: float, act: Callable[[], None]) -> None:
 
 
 class RefusalRecord:
-    """What the threads of one process have refused. The counts of a minute are lost if the process is killed in it."""
+    """What the threads of one process have refused. The counts of a minute are lost if the process is killed in it.
+
+    Counts that the database does not take are kept, and written when it does."""
 
     def __init__(self, context: Writes, later: Later = _in_a_thread) -> None:
         self._context, self._later = context, later
@@ -62,26 +64,33 @@ class RefusalRecord:
 
     def write(self) -> None:
         """Write the refusals of the minutes that are over; those of the present one follow later."""
-        with self._writing:
+        try:
+            with self._writing:
+                with self._lock:
+                    found = self._counts.take(self._context.clock())
+                self._write(found)
+        finally:
             with self._lock:
-                found = self._counts.take(self._context.clock())
                 self._is_due = is_due = not self._counts.is_empty()
-            self._write(found)
-        if is_due:
-            self._later(_AFTER_SECONDS, self.write)
+            if is_due:
+                self._later(_AFTER_SECONDS, self.write)
 
     def finish(self) -> None:
-        """Write those of the present minute, too, at the end of the process."""
+        """Write those of the present minute, too, at the end of the process. They are lost if that fails."""
         with self._writing:
             with self._lock:
                 found = self._counts.take_all()
             self._write(found)
 
-    def _write(self, found: Iterable[Refusals]) -> None:
+    def _write(self, found: Sequence[Refusals]) -> None:
         now = self._context.clock()
         entries = [of_refusals(one, now, self._context.fresh_salt) for one in found]
         try:
             if entries:
                 self._context.write(lambda tx: tx.add_to_record(entries))
+        except CommitUnknown:
+            log.exception("%d entries about refusals may not be recorded", len(entries))
         except StorageFailed:
-            log.exception("%d entries about refusals could not be recorded", len(entries))
+            with self._lock:
+                self._counts.put_back(found)
+            log.exception("%d entries about refusals could not be recorded; they are tried again", len(entries))

@@ -55,3 +55,17 @@ def test_the_next_minute_names_addresses_again() -> None:
     assert len(counts.take(MINUTE_MS)) == 101
     assert [one.address for one in counts.take_all()] == ["another"]
     assert counts.is_empty()
+
+
+def test_what_is_put_back_takes_no_more_room_for_each_minute() -> None:
+    counts = RefusalCounts()
+    for minute in range(50):
+        for number in range(500):
+            counts.note("", "party", 0, minute * MINUTE_MS, Cause.KEY, f"10.0.{number // 250}.{number % 250}")
+        counts.note("10000", "party", 429, minute * MINUTE_MS)
+        counts.put_back(counts.take_all())
+
+    found = counts.take(50 * MINUTE_MS)
+    assert len(found) == 102
+    assert sum(one.count for one in found) == 50 * 501
+    assert Refusals("10000", "party", 429, 50, 0, 49 * MINUTE_MS) in found

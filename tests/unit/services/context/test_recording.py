@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.joined_party import JoinedParty
 from fate_flow.core.access.key_list import KeyList, SignedKeyList
+from fate_flow.core.model.errors import CommitUnknown, DiskFull, StorageFailed, StorageUnavailable
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.model.reasons import Reason
@@ -26,6 +28,7 @@ from fate_flow.services.context.recording import record_act, record_act_in, reco
 from fate_flow.services.context.refusal_record import RefusalRecord
 from fate_flow.services.use_cases.joining import save_joined_party
 from fate_flow.services.use_cases.who_asked import note_act, note_who_asked
+from fate_flow.store.contract.transaction import Transaction
 from tests.kit.services.hand_server import HandServer
 from tests.kit.values import GUEST, HOST, JOB_ID, NOW
 
@@ -164,6 +167,56 @@ def test_a_flood_of_refusals_is_one_entry_a_minute(server: HandServer) -> None:
     assert (len(entries(server)), due) == (2, [])
 
 
+@pytest.mark.parametrize("finish", [False, True])
+def test_refusals_that_cannot_be_written_are_kept_and_written_later(server: HandServer, finish: bool) -> None:
+    due: list[Callable[[], None]] = []
+    writes = FailingWrites(server)
+    refusals = RefusalRecord(writes, lambda _, act: due.append(act))
+    for fails in (StorageUnavailable("locked"), DiskFull("full"), None):
+        for _ in range(3):
+            refusals.note("10000", "party", 429)
+        server.now += 60_000
+        writes.error = fails
+        if not (finish and fails is None):
+            due.pop()()
+    if finish:
+        refusals.finish()
+
+    found = [read_entry(one.content) for one in entries(server)]
+    assert sum(one["count"] for one in found) == 9
+    assert {(one["first"], one["last"]) for one in found} == {(NOW, NOW + 60_000), (NOW + 120_000, NOW + 120_000)}
+    assert [sentence_of(shown_entry(one)).split(":")[0] for one in entries(server)] == [
+        "party 10000, 6 times within 2 minutes, at routes of a party",
+        "party 10000, 3 times within a minute, at routes of a party",
+    ]
+    assert due == ([refusals.write] if finish else [])
+
+
+def test_refusals_that_may_be_written_are_not_written_twice(server: HandServer) -> None:
+    due: list[Callable[[], None]] = []
+    writes = FailingWrites(server)
+    refusals = RefusalRecord(writes, lambda _, act: due.append(act))
+    refusals.note("10000", "party", 429)
+    server.now += 60_000
+    writes.error = CommitUnknown("gone")
+    due.pop()()
+    assert due == []
+
+
+class FailingWrites:
+    """Writes what a context writes, unless it has an error to raise instead."""
+
+    def __init__(self, server: HandServer) -> None:
+        self._context = server.context
+        self.error: StorageFailed | None = None
+        self.clock, self.fresh_salt = server.context.clock, server.context.fresh_salt
+
+    def write(self, act: Callable[[Transaction], Any]) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self._context.write(act)
+
+
 def test_who_is_refused_by_the_gateway_is_recorded_with_an_address_that_is_only_committed_to(
     server: HandServer,
 ) -> None:
@@ -181,10 +234,10 @@ def test_who_is_refused_by_the_gateway_is_recorded_with_an_address_that_is_only_
     assert opened(unknown, "message", "message", b"10.0.0.2")
     assert read_entry(known.content) == {**fields, "cause": "request", "party": "10000", "retcode": 413}
     assert sentence_of(shown_entry(unknown)) == (
-        "10.0.0.2 whom no key has proved, 1 times within a minute, at a listener for a party: refused: no known key"
+        "10.0.0.2 whom no key has proved, 1 time within a minute, at a listener for a party: refused: no known key"
     )
     assert sentence_of(shown_entry(known)) == (
-        "party 10000, 1 times within a minute, at a listener for a party: refused: by the gateway, with 413"
+        "party 10000, 1 time within a minute, at a listener for a party: refused: by the gateway, with 413"
     )
 
 
