@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from shutil import get_terminal_size
 from typing import Any, NoReturn
 
@@ -34,7 +35,11 @@ def print_json(document: Mapping[str, Any]) -> None:
 
 
 def tell(text: str) -> None:
-    click.echo(printable(text), err=True)
+    """Print a message on stderr; on a terminal, break its lines between words."""
+    width = _columns_of_messages()
+    for line in printable(text).split("\n"):
+        for part in _paragraph(line, width):
+            click.echo(part, err=True)
 
 
 def printable(text: object) -> str:
@@ -61,13 +66,27 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 def print_line(text: object) -> None:
     """Print one paragraph; on a terminal, break its lines between words."""
+    for part in _paragraph(one_line(text), _columns()):
+        click.echo(part)
+
+
+def _paragraph(line: str, width: int | None) -> Iterator[str]:
+    """Yield the lines of a paragraph for so many characters (None: no limit), all but the first one indented."""
+    if width is None:
+        yield line
+        return
     from fate_flow.cli.console.table_layout import wrap
 
-    line, width = one_line(text), _columns()
-    for place, part in enumerate(wrap(line, max(20, width - len(_INDENT))) if width else [line]):
-        click.echo(f"{_INDENT}{part}" if place else part)
+    first, *more = wrap(line, max(20, width - len(_INDENT)))
+    yield first
+    yield from (f"{_INDENT}{part}" for part in more)
 
 
 def _columns() -> int | None:
     """Return the width of the terminal in characters; None if stdout is not a terminal."""
     return get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _columns_of_messages() -> int | None:
+    """Do the same for stderr, which may be a terminal while stdout is a pipe."""
+    return get_terminal_size(os.get_terminal_size(sys.stderr.fileno())).columns if sys.stderr.isatty() else None

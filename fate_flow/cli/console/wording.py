@@ -11,6 +11,9 @@ from fate_flow.cli.console.display import one_line
 from fate_flow.core.model.approval import SHORT_DIGEST
 from fate_flow.core.model.reasons import Reason
 
+RESTARTING = "restarting"
+"""The `status_detail` of what is stopped to start again, or has not started again yet."""
+
 _SAID_BY_THE_STATUS = frozenset({Reason.DONE.value})
 _SAID_BY_THE_MESSAGE = frozenset({Reason.TASK_FAILED.value})    # the message names the task and its end
 
@@ -56,8 +59,7 @@ def reason_of(data: Mapping[str, Any]) -> str:
 
 def status_of(row: Mapping[str, Any]) -> object:
     """Return the status to show: `restarting` of this server is more precise than FATE's status."""
-    detail = row.get("status_detail")
-    return detail if detail == "restarting" else row.get("status")
+    return RESTARTING if row.get("status_detail") == RESTARTING else row.get("status")
 
 
 def without_seconds(text: str) -> str:

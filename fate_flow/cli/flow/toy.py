@@ -8,8 +8,9 @@ import click
 
 from fate_flow.cli.connection.client import Client
 from fate_flow.cli.console.display import one_line, show, tell
-from fate_flow.cli.console.wording import reason_text, without_seconds
+from fate_flow.cli.console.wording import reason_of, status_of, without_seconds
 from fate_flow.cli.input.options import with_client
+from fate_flow.cli.output.lists import unprefixed
 from fate_flow.cli.output.unpacked import fetch_folder, folder_in
 from fate_flow.core.model.status import JOB_END, JobStatus
 
@@ -73,10 +74,10 @@ def _await_end(client: Client, job_id: str, guest: str, timeout_seconds: int) ->
     for _ in range(timeout_seconds):
         answer = client.post("job/query", {"job_id": job_id, "role": "guest", "party_id": guest})
         if answer.is_success and answer.data:
-            row = answer.data[0]
-            status, before = str(row.get("f_status")), said
-            why = reason_text(row.get("f_reason"), row.get("f_message")) or row.get("f_wait_reason")
-            said = f"toy test job {job_id} is {status}" + (f": {one_line(why)}" if why else "")
+            row = unprefixed(answer.data[0])
+            status, before = str(row.get("status")), said
+            why = reason_of(row) or row.get("wait_reason")
+            said = f"toy test job {job_id} is {status_of(row)}" + (f": {one_line(why)}" if why else "")
             if without_seconds(said) != without_seconds(before):
                 click.echo(said)
             if status in _ENDED:

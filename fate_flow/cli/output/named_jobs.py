@@ -10,7 +10,7 @@ import click
 
 from fate_flow.cli.console.display import one_line
 from fate_flow.cli.console.reply import ServerReply
-from fate_flow.cli.console.wording import job_title, short_moment
+from fate_flow.cli.console.wording import job_title, short_moment, status_of
 from fate_flow.cli.output.lists import is_for_people, show_as
 
 
@@ -29,7 +29,7 @@ class NamedJobs:
         return str(self._of(job_id).get("name") or "")
 
     def status(self, job_id: object) -> str:
-        return str(self._of(job_id).get("status") or "")
+        return str(status_of(self._of(job_id)) or "")
 
     def created(self, job_id: object) -> str:
         return short_moment(self._of(job_id).get("create_time"))

@@ -19,7 +19,7 @@ from fate_flow.cli.console.display import one_line
 from fate_flow.cli.console.reply import ServerReply
 from fate_flow.cli.console.table_layout import lay_out
 from fate_flow.cli.console.wording import duration, party_name, reason_of, short_moment
-from fate_flow.cli.output.lists import free_lines, hold_lines, unprefixed
+from fate_flow.cli.output.lists import free_lines, hold_lines, status_in_list, unprefixed
 from fate_flow.cli.output.queue_table import WAITING, count_of_reviews, needs_approval, waiting_row
 from fate_flow.core.text.phrases import counted
 
@@ -169,9 +169,12 @@ def _count(count: int, one: str, more: str, shown: int) -> str:
 
 
 def _running(job: Row) -> tuple[object, ...]:
+    """Return the row of a running job; `stopping` and `restarting` stand before what it waits for."""
+    status = status_in_list(job, "status")
+    waits_for = "; ".join(filter(None, (str(status) if status != "running" else "", job.get("wait_reason"))))
     return (
         job.get("job_id"), job.get("name"), party_name(job), short_moment(job.get("start_time")),
-        duration(job.get("elapsed")), job.get("wait_reason"),
+        duration(job.get("elapsed")), waits_for,
     )
 
 

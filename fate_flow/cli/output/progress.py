@@ -15,12 +15,13 @@ from rich.table import Table
 from rich.text import Text
 
 from fate_flow.cli.console.display import one_line, printable, tell
+from fate_flow.cli.console.wording import RESTARTING
 from fate_flow.cli.output.curves import Curve, sparkline, value_text
 from fate_flow.cli.output.watch import JobView, PartyTask, Screen, changes, unchanged
 
 _STYLES = {
     "waiting": "dim", "running": "bold cyan", "stopping": "yellow", "success": "green", "pass": "dim green",
-    "failed": "bold red", "canceled": "yellow", "timeout": "bold red",
+    "failed": "bold red", "canceled": "yellow", "timeout": "bold red", RESTARTING: "yellow",
 }  # fmt: skip
 _FIRST_REMINDER = 5.0             # seconds without a change before a reminder; the next one takes twice as long
 _TROUBLES = 3                     # at most this many failures are shown below the table
@@ -161,6 +162,6 @@ def _status(status: str) -> Text:
 def _urgency(status: str) -> int:
     if status in ("failed", "timeout", "canceled"):
         return 3
-    if status in ("running", "stopping"):
+    if status in ("running", "stopping", RESTARTING):
         return 2
     return int(status == "waiting")

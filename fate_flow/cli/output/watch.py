@@ -16,7 +16,16 @@ from typing import Any, Protocol, Self
 from fate_flow.cli.connection.client import CallFailed, Client, NoAnswer
 from fate_flow.cli.console.display import one_line, show, tell
 from fate_flow.cli.console.reply import ServerReply
-from fate_flow.cli.console.wording import duration, job_title, party_name, reason_of, short_moment, without_seconds
+from fate_flow.cli.console.wording import (
+    RESTARTING,
+    duration,
+    job_title,
+    party_name,
+    reason_of,
+    short_moment,
+    status_of,
+    without_seconds,
+)
 from fate_flow.cli.output.curves import Curve, Curves, new_points
 from fate_flow.core.model.status import JOB_END, TASK_END, JobStatus, TaskStatus
 from fate_flow.core.text.phrases import ordinal
@@ -36,7 +45,7 @@ class PartyTask:
     component: str
     party: str                     # guest-9999
     version: int
-    status: str
+    status: str                    # `restarting`: it has not ended here, and its task starts again
     message: str = ""
 
     @property
@@ -62,7 +71,7 @@ class JobView:
     def of(cls, job_id: str, data: Mapping[str, Any]) -> Self:
         """Return the view of an answer of `job/explain`."""
         tasks = tuple(_party_tasks(data.get("tasks") or ()))
-        status = str(data.get("status", ""))
+        status = str(status_of(data) or "")
         waits_for = "" if status in _ENDED else why_it_waits(data)
         newest, name = int(data.get("newest_metric") or 0), one_line(data.get("name") or "")
         created = int(data.get("create_time") or 0)
@@ -203,8 +212,13 @@ def _party_tasks(tasks: Any) -> Iterator[PartyTask]:
         for party in task.get("parties") or ():
             yield PartyTask(
                 str(task.get("component_name")), party_name(party), int(task.get("task_version") or 0),
-                str(party.get("status") or ""), reason_of(party),
+                _status_there(party, task), reason_of(party),
             )
+
+
+def _status_there(party: Mapping[str, Any], task: Mapping[str, Any]) -> str:
+    status = str(party.get("status") or "")
+    return RESTARTING if status_of(task) == RESTARTING and status not in _TASK_ENDED else status
 
 
 def _task_changes(job: str, before: PartyTask | None, after: PartyTask) -> Iterator[str]:

@@ -81,7 +81,8 @@ def condition_of(view: JobView, troubles: Mapping[str, PeerTrouble], limit: int)
     restarts = {one.name: one for one in pending_restarts(view)}
     said = troubles_of(view.job, view.seats, troubles, view.now, limit)
     ends, waiting = _what_its_end_waits_for(view), waiting_shares(view.tasks, view.now)
-    return Condition(said, restarts, ends, view.job.is_restarting, waiting=waiting)
+    is_restarting = view.job.is_restarting and view.job.status is JobStatus.RUNNING     # not if it was stopped since
+    return Condition(said, restarts, ends, is_restarting, waiting=waiting)
 
 
 def condition_of_copy(job: Job, tasks: Iterable[Task], troubles: Mapping[str, PeerTrouble], now: int) -> Condition:

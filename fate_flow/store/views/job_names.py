@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from fate_flow.core.model.status import JobStatus
 from fate_flow.store.database.models import JobRow
 
 _AT_ONCE = 500
@@ -17,6 +18,7 @@ class JobHead:
     name: str
     status: str
     create_time: int | None      # in milliseconds
+    is_restarting: bool          # a policy restarts its tasks, and those that ran are still ending
 
 
 def named_jobs(job_ids: Iterable[str], names: Mapping[str, str]) -> list[dict[str, str]]:
@@ -29,9 +31,12 @@ def heads_of(job_ids: Iterable[str]) -> dict[str, JobHead]:
     ids = sorted(set(job_ids))
     found: dict[str, JobHead] = {}
     for first in range(0, len(ids), _AT_ONCE):
-        columns = JobRow.f_job_id, JobRow.f_name, JobRow.f_status, JobRow.f_create_time
+        columns = JobRow.f_job_id, JobRow.f_name, JobRow.f_status, JobRow.f_create_time, JobRow.f_restarting
         query = JobRow.select(*columns).where(JobRow.f_job_id.in_(ids[first : first + _AT_ONCE]))
-        found |= {job_id: JobHead(name or "", *rest) for job_id, name, *rest in query.tuples()}
+        found |= {
+            job_id: JobHead(name or "", status, created, bool(restarts) and status == JobStatus.RUNNING.value)
+            for job_id, name, status, created, restarts in query.tuples()
+        }
     return found
 
 

@@ -47,6 +47,17 @@ why it waits: host 10000 has 2 of 8 cores free, 4 asked; 3rd in the queue
 """
 
 
+def test_a_job_and_a_task_that_start_again_are_restarting(flow, stub):
+    again = {"status": "running", "status_detail": "restarting"}
+    waits_for = "psi_0 begins again as version 1 when host 10000 has stopped"
+    stub.answers(answer({**WAITING, **again, "wait_reason": waits_for, "place_in_queue": None, "parties": [], "tasks": [
+        {**WAITING["tasks"][0], **again},
+    ]}))
+    lines = flow("job", "explain", "--table", "-j", "42").stdout.splitlines()
+    assert lines[:2] == ["job 42: restarting", f"why it waits: {waits_for}"]
+    assert lines[4].split()[:4] == ["psi_0", "restarting", "guest-9999", "waiting"]
+
+
 def test_tasks_on_several_engines_say_on_which(flow, stub):
     ask = {"memory": 0, "gpus": 0, "is_held": True}
     own = {"role": "guest", "party_id": "9999", "status": "running", "reason": None, "message": ""}

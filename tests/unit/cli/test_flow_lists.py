@@ -33,6 +33,16 @@ TASK = {
 }  # fmt: skip
 
 
+AGAIN = {
+    "status": "running", "status_detail": "restarting", "reason": None, "message": "",
+    "wait_reason": "sum_0 begins again as version 2 when host 10000 has stopped",
+}  # fmt: skip
+SILENT = {
+    **JOB, "job_id": "45", "status_detail": "running", "reason": None, "message": "",
+    "wait_reason": "host 10000 has not answered for 9 s; given up in 81 s",
+}  # fmt: skip
+
+
 def prefixed(row):
     return {f"f_{name}": value for name, value in row.items()}
 
@@ -44,6 +54,31 @@ LISTS = {
         "42 guest-9999 stopping timeout: after 9 s?[2J",
         "43 guest-9999 waiting 2nd in the queue",
         "44 guest-9999 success 1 h 02 min",
+    ]),
+    "jobs that run and wait": (("job", "list"), {"jobs": [{**JOB, **AGAIN}, SILENT], "count": 2}, [
+        "2 jobs",
+        "job name party status created took why",
+        "42 guest-9999 restarting sum_0 begins again as version 2 when host 10000 has stopped",
+        "45 guest-9999 running host 10000 has not answered for 9 s; given up in 81 s",
+    ]),
+    "a job that starts its tasks again": (("job", "query", *J), [prefixed({**JOB, **AGAIN})], [
+        "1 job",
+        "job name party status created took why",
+        "42 guest-9999 restarting sum_0 begins again as version 2 when host 10000 has stopped",
+    ]),
+    "tasks that start again": (("task", "list"), {"tasks": [{**TASK, **AGAIN}], "count": 1}, [
+        "job 42",
+        "1 task",
+        "task party status started took why",
+        "sum_0 #1 guest-9999 restarting, there success 1 min 01 s sum_0 begins again as version 2 when host 10000 has "
+        "stopped",
+    ]),
+    "a task that starts again": (("task", "query", *J), [prefixed({**TASK, **AGAIN, "party_status": "running"})], [
+        "job 42",
+        "1 task",
+        "task party status started took why",
+        "sum_0 #1 guest-9999 restarting, there running 1 min 01 s sum_0 begins again as version 2 when host 10000 has "
+        "stopped",
     ]),
     "job list, not counted": (
         ("job", "list"), {"jobs": [DONE], "count": 1, "is_counted": False, "is_cut": True, "looked_at": 20_000,
@@ -197,6 +232,13 @@ def test_people_read_a_table_and_scripts_read_json(flow, stub, name):
     assert (shown.exit_code, [" ".join(line.split()) for line in shown.stdout.splitlines()]) == (0, lines)
     for form in ((), ("--json",)):
         assert json.loads(flow(*arguments, *form).stdout) == envelope
+
+
+def test_a_job_that_has_used_a_table_may_be_restarting(flow, stub):
+    known = {"42": {"name": "night", "status": "running", "status_detail": "restarting"}}
+    stub.answers({"retcode": 0, "retmsg": "success", "data": {"count": 1, "job": ["42"]}, "jobs": known})
+    assert flow("table", "tracking-job", *TABLE, "--table").stdout.splitlines()[1].split() == [
+        "42", "night", "restarting"]
 
 
 def test_a_key_is_shown_with_its_id(flow, stub):

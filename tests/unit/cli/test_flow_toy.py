@@ -51,6 +51,14 @@ def test_what_a_toy_job_waits_for_is_a_line_and_so_is_why_it_ended(flow, stub, p
     ]
 
 
+def test_a_toy_job_may_be_restarting(flow, stub):
+    again = rows("running", f_status_detail="restarting", f_wait_reason="a begins again")
+    stub.answers(ACCEPTED, again, rows("success"), LOGS)
+    assert flow(*TOY).stdout.splitlines()[:2] == [
+        "toy test job 42 is restarting: a begins again", "toy test job 42 is success",
+    ]
+
+
 @pytest.mark.parametrize("status", ["failed", "canceled", "timeout"])
 def test_a_toy_job_that_ends_badly_prints_the_errors(flow, stub, status):
     stub.answers(ACCEPTED, rows(status), LOGS)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from datetime import datetime
 
 import pytest
+from rich.console import Console
 
 from fate_flow.cli.console.wording import clock, duration, reason_text, short_moment
+from fate_flow.cli.output.progress import LiveScreen
 from fate_flow.core.text.phrases import counted
 from tests.kit.cli.terminal import on_a_terminal
 
@@ -101,6 +104,7 @@ SCREENS = {
         "party_id": "10000", "url": "http://a-host.some-company.example:9380", "status": "silent", "circuit": "open",
         "message": WAITS,
     }]}, ["http://a-host.some-company.example:9380"]),
+    "a watched job": (("job", "watch", "-j", ID), explained(), [ID, "guest-9999", "host-10000", "canceled", "4/4"]),
 }
 
 
@@ -108,11 +112,35 @@ SCREENS = {
 @pytest.mark.parametrize("screen", SCREENS)
 def test_no_line_is_wider_than_the_terminal_and_no_name_is_broken(flow, stub, screen, columns, monkeypatch):
     command, document, names = SCREENS[screen]
-    stub.answers(answer(document))
-    monkeypatch.setattr("fate_flow.cli.console.display._columns", lambda: columns)
-    lines = flow(*command, "--table").stdout.splitlines()
+    if "watch" in command:
+        lines = watched(flow, stub, monkeypatch, columns, command, [explained(**AGAIN), document])
+        assert "restarting #1" in "\n".join(lines)
+    else:
+        lines = shown(flow, stub, monkeypatch, columns, command, document)
     assert max(map(len, lines)) <= columns
     assert [name for name in names if name not in "\n".join(lines)] == []
+
+
+LONG_NAME = "hetero_secure_boost_training_0"
+AGAIN = {
+    "status": "running", "status_detail": "restarting", "reason": None, "message": "",
+    "wait_reason": "host 10000 has not answered for 14 s; given up in 76 s; "
+                   f"{LONG_NAME} begins again as version 2 when host 10000 has stopped",
+    "tasks": [{"component_name": LONG_NAME, "task_version": 1, "status": "running", "status_detail": "restarting",
+               "parties": [share(GUEST, "failed", **BROKEN), share(HOST, "running")]}],
+}  # fmt: skip
+
+
+def watched(flow, stub, monkeypatch, columns, command, looks):
+    """All that a terminal of so many columns has shown when the job is over: the table, each time, and the messages."""
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=True, width=columns, height=24, color_system=None)
+    monkeypatch.setattr("fate_flow.cli.output.progress.open_screen", lambda: LiveScreen(console, clock=lambda: 0.0))
+    monkeypatch.setattr("fate_flow.cli.console.display._columns_of_messages", lambda: columns)
+    stub.answers(*map(answer, looks))
+    result = flow(*command)
+    assert result.exit_code == 1, result.output
+    return re.split(r"[\r\n]+", re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", output.getvalue() + result.stderr))
 
 
 def shown(flow, stub, monkeypatch, columns, command, document):

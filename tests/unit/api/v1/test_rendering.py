@@ -126,7 +126,8 @@ def test_answers_name_the_jobs_that_they_mention(world: World) -> None:
     for job_id in ids:
         world.add_task(job_id)
     known = {
-        job_id: {"name": f"nightly {number}", "status": "running", "create_time": START + number}
+        job_id: {"name": f"nightly {number}", "status": "running", "status_detail": "running",
+                 "create_time": START + number}
         for number, job_id in enumerate(ids)
     }
     of_first = {ids[0]: known[ids[0]]}
@@ -141,3 +142,13 @@ def test_answers_name_the_jobs_that_they_mention(world: World) -> None:
     world.services.views.job_heads(ids)
     database.log_sql = None
     assert len([sql for sql in asked if sql.startswith("SELECT")]) == 1
+
+
+def test_a_job_that_an_answer_mentions_may_be_restarting(world: World) -> None:
+    ids = [world.add_job(status=one, f_restarting=True) for one in (JobStatus.RUNNING, JobStatus.FAILED)]
+    for job_id in ids:
+        world.add_task(job_id)
+    jobs = world.ask("job/list/task")["jobs"]
+    assert [(jobs[one]["status"], jobs[one]["status_detail"]) for one in ids] == [
+        ("running", "restarting"), ("failed", "failed"),
+    ], "the mark of a job that has ended since means nothing"

@@ -122,6 +122,21 @@ def test_how_long_a_job_runs_is_said(stub, looks):
     assert "1 min 05 s" in next(line for line in texts(looks.take(waits=True)) if "job0" in line)
 
 
+def test_what_a_running_job_waits_for_is_said_and_so_is_a_status_other_than_running(stub, looks):
+    silence, again = "host 10000 has not answered for 9 s; given up in 81 s", "a begins again as version 1"
+    server = Server(stub)
+    server.data["running"] = {"count": 4, "is_counted": True, "jobs": [
+        job(0, "running", status_detail="restarting", wait_reason=again),
+        job(1, "running", status_detail="running", wait_reason=silence),
+        job(2, "running", status_detail="stopping", wait_reason="ends as failed when host 10000 has stopped"),
+        job(3, "running", status_detail="running"),
+    ]}  # fmt: skip
+    lines = texts(looks.take(waits=True))
+    assert [line.partition("0.0 s")[2].strip() for line in lines if " job" in line and "0.0 s" in line] == [
+        f"restarting; {again}", silence, "stopping; ends as failed when host 10000 has stopped", "",
+    ]
+
+
 def test_a_party_that_does_not_answer_holds_nothing_up(stub, looks):
     server = Server(stub)
     server.parties_may_answer.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
@@ -168,6 +169,52 @@ def test_a_restarted_task_shows_its_new_version():
     before, after = (JobView("42", "running", tasks=(PartyTask("a", "guest-1", *one),)) for one in [
         (0, "failed"), (1, "waiting")])
     assert list(changes(before, after)) == ["job 42 task a guest-1: failed -> waiting (version 1)"]
+
+
+RETRY = "psi_0 begins again as version 1 "
+RESTARTING = {"status_detail": "restarting"}
+
+
+def restarts(guest, host, version=0, **more):
+    look = a_look("running", ("psi_0", guest, host, version), **more)
+    look["data"]["tasks"][0] |= RESTARTING
+    return look
+
+
+def test_what_starts_again_is_restarting_until_it_runs(flow, stub):
+    stub.answers(
+        a_look("running", ("psi_0", "running", "running")),
+        restarts("running", "failed", wait_reason=f"{RETRY}when guest 9999 has stopped"),
+        restarts("waiting", "waiting", 1, wait_reason=f"{RETRY}in 9 s"),
+        a_look("running", ("psi_0", "running", "running", 1)),
+        restarts("running", "running", 1, **RESTARTING), a_look("success", ("psi_0", "success", "success", 1)),
+    )  # fmt: skip
+    assert flow("job", "watch", "-j", "42").stderr.splitlines()[3:-4] == [
+        f"job 42: running: {RETRY}when guest 9999 has stopped",
+        "job 42 task psi_0 guest-9999: running -> restarting",
+        "job 42 task psi_0 host-10000: running -> failed",
+        f"job 42: running: {RETRY}in 9 s",
+        "job 42 task psi_0 guest-9999: restarting -> restarting (version 1)",
+        "job 42 task psi_0 host-10000: failed -> restarting (version 1)",
+        "job 42: running",
+        "job 42 task psi_0 guest-9999: restarting -> running",
+        "job 42 task psi_0 host-10000: restarting -> running",
+        "job 42: running -> restarting",
+        "job 42 task psi_0 guest-9999: running -> restarting",
+        "job 42 task psi_0 host-10000: running -> restarting",
+    ]
+
+
+def test_a_terminal_shows_what_starts_again_and_what_that_waits_for(stub, pauses):
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=True, width=80, height=20, color_system=None)
+    waits_for = f"{RETRY}when guest 9999 has stopped"
+    stub.answers(restarts("running", "failed", wait_reason=waits_for, **RESTARTING), SCRIPT[-1])
+    follow(Client(lambda: Address(stub.url), pause=pauses.append), "42", LiveScreen(console, clock=lambda: 0.0))
+    text = output.getvalue()
+    assert re.search(r"job 42 +restarting +━* +1/2 ", text)
+    assert waits_for in text
+    assert re.search(r"psi_0 +│ restarting +│ failed ", text)
 
 
 def test_while_nothing_is_new_a_pipe_is_told_so_at_growing_intervals(capsys):

@@ -68,6 +68,12 @@ def test_it_says_what_that_waits_for(restart: Restart, text: str) -> None:
     assert restart.text == text
 
 
+@pytest.mark.parametrize(("status", "restarts"), [(JobStatus.RUNNING, True), (JobStatus.STOPPING, False)])
+def test_a_job_that_was_stopped_while_its_tasks_restarted_restarts_no_more(status: JobStatus, restarts: bool) -> None:
+    view = stopping(F, S, STOPPING, job=a_job(status=status, is_restarting=True))
+    assert condition_of(view, {}, 90_000).is_restarting is restarts
+
+
 def test_a_silent_party_is_given_up_in_a_while_and_then_the_task_begins_again() -> None:
     condition = condition_of(stopping(F, S, STOPPING), {"10001": SILENT, "10009": SILENT}, 90_000)
     silence = "host 10001 has not answered for 7 s; given up in 83 s"
