@@ -17,7 +17,7 @@ from fate_flow.api.between_parties.party_lines import PARTY, PartyLines
 from fate_flow.api.between_parties.request_rate import RequestRate
 from fate_flow.api.between_parties.streams import stream_blueprint
 from fate_flow.api.http.caller import CALLER, TRACE, name_trace
-from fate_flow.api.http.client_auth import OF_PAGES, OF_PARTIES, WINDOW_MS, ClientAuth, is_for_clients
+from fate_flow.api.http.client_auth import OF_PAGES, OF_PARTIES, WINDOW_MS, ClientAuth, is_for_clients, is_for_parties
 from fate_flow.api.http.errors import REFUSED, Api, register_apis
 from fate_flow.api.http.nonces import Nonces
 from fate_flow.api.http.party_connection import (
@@ -119,12 +119,16 @@ def _record_refusals(app: Flask, refusals: RefusalRecord) -> None:
         error = request.environ.get(REFUSED)
         retcode = retcode_of(error) if isinstance(error, FlowError) else answer.status_code
         if retcode in OF_PERMISSIONS | OF_QUOTAS:
-            route = "client" if is_for_clients(request.path) else "party"
-            refusals.note(str(request.environ.get(PARTY) or ""), route, retcode)
+            refusals.note(str(request.environ.get(PARTY) or ""), _for_whom(request.path), retcode)
         return answer
 
     app.after_request(note)
     app.extensions[AT_END] = refusals.finish
+
+
+def _for_whom(path: str) -> str:
+    """Return for whom a route is, as the record says it."""
+    return "party" if is_for_parties(path) else "client" if is_for_clients(path) else "page"
 
 
 def _for_workers(services: Services, spool: Spool) -> Iterator[Blueprint]:

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fate_flow.api.http.client_auth import is_for_clients
-from fate_flow.api.http.party_connection import address_of
+from fate_flow.api.http.client_auth import is_for_parties
+from fate_flow.api.http.party_connection import address_of, is_from_gateway
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.quotas.lines import LineCounts
 from fate_flow.core.quotas.quota import Quotas
@@ -40,7 +40,7 @@ class PartyLines:
         return is_written
 
     def has_access_line(self, environ: Mapping[str, Any]) -> bool:
-        """Return whether the access log gets a line about a request; about one of a client it always does."""
-        if is_for_clients(str(environ.get("PATH_INFO", ""))):
-            return True
-        return self.has_one_more(environ)
+        """Return whether the access log gets a line about a request; about one of a client or a person it always
+        does."""
+        is_of_party = is_from_gateway(environ) or is_for_parties(str(environ.get("PATH_INFO", "")))
+        return not is_of_party or self.has_one_more(environ)

@@ -11,7 +11,7 @@ from flask import Response, request
 
 from fate_flow.api.between_parties.party_lines import PARTY
 from fate_flow.api.between_parties.quota_log import QuotaLog
-from fate_flow.api.http.client_auth import is_for_clients
+from fate_flow.api.http.client_auth import is_for_parties
 from fate_flow.api.http.party_connection import PLAIN, PROXY, has_proved_key, unproved
 from fate_flow.api.http.sender import named_sender
 from fate_flow.core.quotas.pace import TokenBucket
@@ -42,7 +42,7 @@ class RequestRate:
         """Return an answer that refuses the request; None if it may be carried out.
 
         The status says that nothing was carried out: the sender asks again later, after a growing pause."""
-        if request.url_rule is None or is_for_clients(request.url_rule.rule):
+        if request.url_rule is None or not is_for_parties(request.url_rule.rule):
             return None
         party_id = named_sender()
         is_counted, how = has_proved_key(request.environ), unproved(request.environ)

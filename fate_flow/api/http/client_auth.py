@@ -229,5 +229,11 @@ def _missing(client: Client, roles: ClientRole) -> str:
 
 
 def is_for_clients(rule: str) -> bool:
-    """Return whether a route is for clients; other parties, and people with a browser, have routes of their own."""
-    return rule == _OF_CLIENTS_ALL_THE_SAME or not rule.startswith((*OF_PARTIES, f"{OF_PAGES}/"))
+    """Return whether a route is for clients. Other parties have routes of their own, and so have people with a browser:
+    a route that is not for clients need not be for parties."""
+    return not is_for_parties(rule) and not rule.startswith(f"{OF_PAGES}/")
+
+
+def is_for_parties(rule: str) -> bool:
+    """Return whether a route is for other parties; they reach no other one."""
+    return rule.startswith(OF_PARTIES) and rule != _OF_CLIENTS_ALL_THE_SAME

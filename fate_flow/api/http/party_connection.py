@@ -16,7 +16,7 @@ from typing import Any
 
 from flask import Response, request
 
-from fate_flow.api.http.client_auth import NotAuthenticated, is_for_clients
+from fate_flow.api.http.client_auth import NotAuthenticated, is_for_parties
 from fate_flow.core.access.authority import PARTY_0
 from fate_flow.core.access.joining import JOIN
 from fate_flow.core.model.errors import BadRequest
@@ -136,7 +136,7 @@ class PartyConnectionCheck:
             return None
         rule = request.url_rule.rule if request.url_rule else ""
         is_stranger = stranger_saw(request.environ) is not None
-        if not rule or is_for_clients(rule) or is_stranger != (rule == STRANGERS):
+        if not is_for_parties(rule) or is_stranger != (rule == STRANGERS):
             return _no_such_route()
         if is_stranger or unproved(request.environ):
             return None
