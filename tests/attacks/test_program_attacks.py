@@ -49,23 +49,30 @@ def answers(attacked: AttackedServer, job_id: str, requests: Sequence[tuple[str,
 
 
 def test_a_worker_registers_no_file_that_is_not_its_own(attacked: AttackedServer, own_job: str) -> None:
-    """Whoever could would have it removed, or read, through the table."""
+    """Whoever could would have it removed, or read, through the table. A table that was not granted is no output."""
     data, job_id = attacked.home / "data", new_job_id()
+    own = f"output_{job_id}"
     tables = attacked.server.rows("SELECT * FROM t_storage_table_meta ORDER BY f_namespace, f_name")
     uris = [
-        format_uri(data, "it", "secret"), "standalone:///etc/passwd", format_uri(Path("/etc"), "out", "mine"),
-        f"{format_uri(data, 'out', 'x')}/../../it/secret", str(attacked.home / "keys" / "root.pem"), "file:///etc/passwd",
+        format_uri(data, "it", "secret"), "standalone:///etc/passwd", format_uri(Path("/etc"), own, "mine"),
+        f"{format_uri(data, own, 'x')}/../../it/secret", str(attacked.home / "keys" / "root.pem"), "file:///etc/passwd",
         "https://127.0.0.1:1/x", "", 5, {"path": "/etc/passwd"},
     ]  # fmt: skip
     mine = f"tracker/{job_id}/toy_0/{job_id}_toy_0/0/host/{OWN}"
     requests: list[tuple[str, object]] = [
         (f"{mine}/table_meta/create", {"namespace": namespace, "name": name, "address": {"uri": uri}, "count": 1})
-        for uri in uris for namespace, name in (("it", "secret"), ("out", "mine"), ("../it", "secret"))
+        for uri in uris for namespace, name in (("it", "secret"), (own, "mine"), (f"{own}/../it", "secret"))
+    ]
+    secret = {"table_namespace": "it", "table_name": "secret"}
+    requests += [
+        (f"{mine}/output_data_info/save", {"data_name": "data", **secret}),
+        (f"{mine}/table_meta/get", {"namespace": "it", "table_name": "secret"}),
     ]
     found = answers(attacked, job_id, requests)
     for (_, body), answer in zip(requests, found, strict=True):
         assert answer["retcode"] != 0, (body, answer)
     assert attacked.server.rows("SELECT * FROM t_storage_table_meta ORDER BY f_namespace, f_name") == tables
+    assert attacked.server.rows(f"SELECT * FROM t_tracking_output_data_info WHERE f_job_id = '{job_id}'") == []
     assert parse_uri(format_uri(data, "it", "secret")).path.exists()
 
 

@@ -29,9 +29,10 @@ from fate_flow.relay.spool import Spool
 from fate_flow.relay.spool_result import Refusal
 from fate_flow.relay.spool_session import Session
 from fate_flow.services.artifacts.metrics import too_many
+from fate_flow.services.artifacts.tables import MADE
 from fate_flow.store.contract.transaction import Store, Transaction
 from fate_flow.store.contract.transaction_retry import Retry
-from fate_flow.store.values import Metric, OutputTable, TableMeta
+from fate_flow.store.values import READ, Metric, OutputTable, TableMeta
 
 Record = Callable[[Transaction, TaskKey, Mapping[str, Any]], Any]
 
@@ -131,12 +132,16 @@ class _Records:
 
     def _table_create(self, tx: Transaction, key: TaskKey, body: Mapping[str, Any]) -> None:
         require(body, "name", "namespace", "address")
+        if key.job_id not in _text(body, "namespace"):       # so it takes no name from a table that is still to come
+            raise BadRequest(
+                f"namespace: {shown(body['namespace'])} does not name the job: its tables lie in output_{key.job_id}"
+            )
         known = tx.table(_text(body, "namespace"), _text(body, "name"))
         if known is not None and known.job_id != key.job_id:
             raise BadRequest(f"name: table {known.namespace}.{known.name} belongs to another job")
         table = TableMeta(
             _text(body, "namespace"), _text(body, "name"), self._uri(key, body), read_whole(body, "count", 0),
-            _object(body, "schema"), origin="output", job_id=key.job_id,
+            _object(body, "schema"), origin=MADE, job_id=key.job_id,
         )  # fmt: skip
         tx.save_table(table, self._clock())
 
@@ -158,11 +163,9 @@ class _Records:
             raise BadRequest(f"address.uri: {shown(uri)} is a table of {shown(made_by)}, a task of another job")
         return str(uri)
 
-    def _table_get(self, tx: Transaction, _: TaskKey, body: Mapping[str, Any]) -> dict[str, Any]:
+    def _table_get(self, tx: Transaction, key: TaskKey, body: Mapping[str, Any]) -> dict[str, Any]:
         require(body, "table_name", "namespace")
-        table = tx.table(_text(body, "namespace"), _text(body, "table_name"))
-        if table is None:
-            raise NotFound(f"table_name: there is no table {body['namespace']}.{body['table_name']}")
+        table = _made_table(tx, key, _text(body, "namespace"), _text(body, "table_name"))
         return {
             "name": table.name, "namespace": table.namespace, "address": {"uri": table.uri}, "engine": "STANDALONE",
             "partitions": table.partitions, "count": table.count, "schema": dict(table.schema),
@@ -170,9 +173,14 @@ class _Records:
         }  # fmt: skip
 
     def _output_save(self, tx: Transaction, key: TaskKey, body: Mapping[str, Any]) -> None:
+        """Save that the task has put out a table of its job. Any other one has to be granted, and who only names it
+        here would hand it to the next task without that."""
         require(body, "data_name", "table_namespace", "table_name")
-        output = OutputTable(key, _text(body, "data_name"), _text(body, "table_namespace"), _text(body, "table_name"))
-        tx.save_outputs([output], self._clock())
+        data_name = _text(body, "data_name")
+        if data_name == READ:
+            raise BadRequest(f"data_name: {READ} is no name of an output")
+        table = _made_table(tx, key, _text(body, "table_namespace"), _text(body, "table_name"))
+        tx.save_outputs([OutputTable(key, data_name, table.namespace, table.name, table.job_id)], self._clock())
 
     def _output_read(self, tx: Transaction, key: TaskKey, body: Mapping[str, Any]) -> list[dict[str, Any]]:
         wanted = body.get("data_name")
@@ -189,6 +197,15 @@ class _Records:
     def _summary(self, tx: Transaction, key: TaskKey, body: Mapping[str, Any]) -> None:
         require(body, "summary")
         tx.save_summary(key, _object(body, "summary"), self._clock())
+
+
+def _made_table(tx: Transaction, key: TaskKey, namespace: str, name: str) -> TableMeta:
+    """Return a table that a task of this job has made. Raise NotFound for any other, also one that is there: what a
+    worker may read it was given."""
+    table = tx.table(namespace, name)
+    if table is None or (table.origin, table.job_id) != (MADE, key.job_id):
+        raise NotFound(f"table_name: job {key.job_id} has made no table {namespace}.{name}")
+    return table
 
 
 def _text(body: Mapping[str, Any], key: str) -> str:

@@ -24,17 +24,18 @@ from fate_flow.store.values import Document, Metric, OutputTable, TableMeta
 from tests.kit.values import a_job
 
 JOB = "20260101120000000000"
+OUT = f"output_{JOB}"
 GUEST, HOST = ("guest", "9999"), ("host", "10000")
 KEY = TaskKey(JOB, "work_0", 2, Party(*GUEST))
 OWN = f"{JOB}/work_0/{JOB}_work_0/2/guest/9999"
 NOW = 1_700_000_000_000
 METRIC = {"metric_namespace": "train", "metric_name": "loss"}
 DATA = Path("/data")
-URI = format_uri(DATA, "out", "made")
-ELSEWHERE = format_uri(Path("/etc"), "out", "made")
-OTHER_URI = format_uri(DATA, "out", "other")
-TABLE = {"namespace": "out", "name": "made", "address": {"uri": URI}, "count": 3, "schema": {"header": ["x"]}}
-OUTPUT = {"data_name": "data", "table_namespace": "out", "table_name": "made"}
+URI = format_uri(DATA, OUT, "made")
+ELSEWHERE = format_uri(Path("/etc"), OUT, "made")
+OTHER_URI = format_uri(DATA, OUT, "other")
+TABLE = {"namespace": OUT, "name": "made", "address": {"uri": URI}, "count": 3, "schema": {"header": ["x"]}}
+OUTPUT = {"data_name": "data", "table_namespace": OUT, "table_name": "made"}
 PATHS = (
     "metric_data/save", "metric_meta/save", "output_data_info/save", "output_data_info/read", "summary/save",
     "table_meta/create", "table_meta/get",
@@ -99,7 +100,7 @@ def test_every_route_refuses_what_a_web_page_sends(store: MemoryStore, spool: Sp
             response = app.test_client().open(path, method=method, json=TABLE, headers=described)
             assert response.status_code == 403, (method, path, response.data)
     with store.reading() as tx:
-        assert tx.table("out", "made") is None
+        assert tx.table(OUT, "made") is None
 
 
 # ---------------------------------------------------------------------- what is recorded
@@ -111,7 +112,7 @@ def test_a_table_that_another_job_wrote_is_not_recorded_as_its_own(
     app = create_worker_app(
         spool, lambda *_: ForwardReply(200), 2, lambda _: None, 1 << 20, store, lambda: NOW, tmp_path
     )
-    uri = format_uri(tmp_path, "out", "made")
+    uri = format_uri(tmp_path, OUT, "made")
     headers = {"Authorization": "Bearer own-token"}
     for made_by, retcode in ((f"{JOB[:-1]}1_upload_0", 101), (f"{JOB}_work_0", 0)):
         with TableWriter(uri, Schema(("x",)), made_by=made_by, overwrite=True) as writer:
@@ -120,7 +121,7 @@ def test_a_table_that_another_job_wrote_is_not_recorded_as_its_own(
         said = app.test_client().post(f"/v1/tracker/{OWN}/table_meta/create", json=body, headers=headers)
         assert said.json is not None
         assert said.json["retcode"] == retcode, said.json
-    (tmp_path / "out" / "made.sqlite").write_bytes(b"something else")
+    (tmp_path / OUT / "made.sqlite").write_bytes(b"something else")
     said = app.test_client().post(f"/v1/tracker/{OWN}/table_meta/create", json=body, headers=headers)
     assert said.json is not None
     assert said.json["retmsg"].endswith("the file there is not a table")
@@ -142,10 +143,10 @@ def test_a_table_and_that_the_task_put_it_out(ask: Ask, store: MemoryStore) -> N
     assert ask("table_meta/create", TABLE)["retcode"] == 0
     assert ask("output_data_info/save", OUTPUT)["retcode"] == 0
     with store.reading() as tx:
-        assert tx.table("out", "made") == TableMeta(
-            "out", "made", URI, 3, {"header": ["x"]}, origin="output", job_id=JOB, create_time=NOW)
-        assert tx.outputs(JOB, "work_0", KEY.party) == (OutputTable(KEY, "data", "out", "made"),)
-    found = ask("table_meta/get", {"namespace": "out", "table_name": "made"})["data"]
+        assert tx.table(OUT, "made") == TableMeta(
+            OUT, "made", URI, 3, {"header": ["x"]}, origin="output", job_id=JOB, create_time=NOW)
+        assert tx.outputs(JOB, "work_0", KEY.party) == (OutputTable(KEY, "data", OUT, "made", JOB),)
+    found = ask("table_meta/get", {"namespace": OUT, "table_name": "made"})["data"]
     assert (found["count"], found["address"], found["schema"], found["disable"]) == (
         3, {"uri": URI}, {"header": ["x"]}, False)
     row = {
@@ -225,8 +226,8 @@ def test_a_session_that_has_ended_records_nothing(ask: Ask, spool: Spool) -> Non
         ("table_meta/create", {**TABLE, "count": -1}, "count: -1 is not a whole number"),
         ("table_meta/create", {**TABLE, "count": True}, "count: true is not a whole number"),
         ("table_meta/create", {**TABLE, "schema": "x"}, "schema: must be a JSON object"),
-        ("table_meta/get", {"namespace": "out"}, "missing: table_name"),
-        ("table_meta/get", {"namespace": "out", "table_name": "gone"}, "there is no table out.gone"),
+        ("table_meta/get", {"namespace": OUT}, "missing: table_name"),
+        ("table_meta/get", {"namespace": OUT, "table_name": "gone"}, "has made no table"),
         ("magic/save", {}, "no such path: workers cannot record 'magic/save'"),
     ],
 )
@@ -236,18 +237,59 @@ def test_what_is_not_well_formed_records_nothing(
     said = ask(what, body)
     assert (said["retcode"], text in said["retmsg"]) == (101, True), said
     with store.reading() as tx:
-        found = tx.metrics(JOB, "work_0", KEY.party), tx.outputs(JOB, "work_0", KEY.party), tx.table("out", "made")
+        found = tx.metrics(JOB, "work_0", KEY.party), tx.outputs(JOB, "work_0", KEY.party), tx.table(OUT, "made")
         assert (found, tx.summary(JOB, "work_0", KEY.party)) == (((), (), None), None)
 
 
 def test_a_table_of_another_job_is_not_taken_over(ask: Ask, store: MemoryStore) -> None:
-    theirs = TableMeta("out", "made", URI, 9, {}, job_id="20260101120000000001")
+    theirs = TableMeta(OUT, "made", URI, 9, {}, job_id="20260101120000000001")
     with store.transaction() as tx:
         tx.save_table(theirs, NOW)
     said = ask("table_meta/create", TABLE)
-    assert (said["retcode"], said["retmsg"]) == (101, "name: table out.made belongs to another job")
+    assert (said["retcode"], said["retmsg"]) == (101, f"name: table {OUT}.made belongs to another job")
     with store.reading() as tx:
-        assert tx.table("out", "made").count == 9
+        assert tx.table(OUT, "made").count == 9
+
+
+OTHERS = (
+    TableMeta("it", "secret", format_uri(DATA, "it", "secret"), 9, {"header": ["pin"]}, origin="upload", job_id="1"),
+    TableMeta(OUT, "of another", OTHER_URI, 9, {}, origin="output", job_id="20260101120000000001"),
+    TableMeta(OUT, "uploaded", OTHER_URI, 9, {}, origin="upload", job_id=JOB),
+)
+
+
+@pytest.mark.parametrize("theirs", OTHERS, ids=lambda one: one.name)
+def test_a_table_that_the_job_has_not_made_is_neither_handed_on_nor_described(
+    ask: Ask, store: MemoryStore, theirs: TableMeta
+) -> None:
+    """It would reach the next task of the job without having been granted; and whether it is there is not said."""
+    with store.transaction() as tx:
+        tx.save_table(theirs, NOW)
+    saved = {"data_name": "data", "table_namespace": theirs.namespace, "table_name": theirs.name}
+    for what, body in (
+        ("output_data_info/save", saved), ("output_data_info/save", {**saved, "table_name": "gone"}),
+        ("table_meta/get", {"namespace": theirs.namespace, "table_name": theirs.name}),
+    ):
+        said = ask(what, body)
+        name = body["table_name"]
+        assert (said["retcode"], said["retmsg"]) == (
+            101, f"table_name: job {JOB} has made no table {theirs.namespace}.{name}"
+        )  # fmt: skip
+    with store.reading() as tx:
+        assert tx.results_of(JOB) == ()
+
+
+def test_no_output_has_the_name_that_says_read(ask: Ask) -> None:
+    assert ask("table_meta/create", TABLE)["retcode"] == 0
+    said = ask("output_data_info/save", {**OUTPUT, "data_name": "(read)"})
+    assert (said["retcode"], said["retmsg"]) == (101, "data_name: (read) is no name of an output")
+
+
+def test_a_table_is_not_registered_under_a_name_that_is_not_of_the_job(ask: Ask, store: MemoryStore) -> None:
+    said = ask("table_meta/create", {**TABLE, "namespace": "it", "address": {"uri": format_uri(DATA, "it", "made")}})
+    assert said["retmsg"] == f"namespace: 'it' does not name the job: its tables lie in output_{JOB}"
+    with store.reading() as tx:
+        assert tx.table("it", "made") is None
 
 
 @pytest.mark.parametrize("what", ["model/save", "model/get", "model/run_parameters/get", "component_model/save"])
