@@ -67,7 +67,7 @@ def _read_component(
     parent: Node, name: str, node: Node, modules: Collection[str], packages: Collection[str]
 ) -> Component | None:
     """Return the component without its inputs, with module "" if that is wrong; None if it cannot be read."""
-    if replace(parent, value=name).checked(check_component_name) is None:
+    if parent._replace(value=name).checked(check_component_name) is None:
         return None
     if name == "pipeline":
         node.wrong("the name is reserved for the whole job; choose another one")
@@ -140,7 +140,7 @@ class _Inputs:
         return [
             self._input(kind, key, inside)
             for key, inside in node.members().items()
-            if replace(inside, value=key).checked(check_output_name) is not None
+            if inside._replace(value=key).checked(check_output_name) is not None
         ]
 
     def _input(self, kind: str, key: str, node: Node) -> Input:
@@ -199,7 +199,7 @@ def _is_data_key(key: str, node: Node, module: ModuleInfo | None) -> bool:
     is_described = isinstance(module, DescribesArtifacts) and not module.takes_other_keys
     if not is_described and key not in _DATA_KEYS:
         node.doubtful(f"is not one of {', '.join(sorted(_DATA_KEYS))}", "it is used nevertheless, as in FATE")
-    return replace(node, value=key).checked(check_output_name) is not None
+    return node._replace(value=key).checked(check_output_name) is not None
 
 
 def _in_order(components: list[Component], node: Node) -> tuple[Component, ...]:

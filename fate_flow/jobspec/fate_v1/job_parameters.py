@@ -160,7 +160,7 @@ def _seconds_or_text(node: Node) -> float | None:
     """Read seconds of a key of FATE's, which clients also write as text."""
     text = node.value
     if isinstance(text, str) and _NUMBER.fullmatch(text):
-        return _seconds(replace(node, value=float(text) if "." in text else int(text)))
+        return _seconds(node._replace(value=float(text) if "." in text else int(text)))
     return _seconds(node)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.grammar import check_role
@@ -19,7 +19,7 @@ def read_minimum(node: Node) -> dict[str, int] | None:
         return None
     found: dict[str, int] = {}
     for role, inside in node.members().items():
-        is_role = replace(node, value=role).checked(check_role) is not None
+        is_role = node._replace(value=role).checked(check_role) is not None
         count = inside.whole(1, "a whole number above 0") if inside.is_given else None
         if is_role and count is not None:
             found[role] = count

@@ -205,7 +205,7 @@ def _read_parties(node: Node) -> tuple[Party, ...]:
 
 
 def _read_role(node: Node, role: str, ids: Node) -> list[Party]:
-    if replace(node, value=role).checked(check_role) is None:
+    if node._replace(value=role).checked(check_role) is None:
         return []
     found: list[Party] = []
     for one in ids.elements():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.artifact import DEFAULT_STAGE, STAGES
@@ -204,7 +204,7 @@ class Tasks:
 
     def _parameters_of(self, component: Component, party: Party | None = None) -> Node:
         path = self.conf.findings.paths.of_parameters(component.name, str(party or ""))
-        return replace(self.conf.at("component_parameters"), place=path)
+        return self.conf.at("component_parameters")._replace(place=path)
 
     def _path_of(self, name: str, key: str) -> str:
         """Return the path of a key that a component has beside its parameters."""

@@ -102,7 +102,7 @@ def _with_whole_initiator(file: Node) -> Node:
         if isinstance(ids, list) and str(value) in map(str, ids)
     ] or [f"guest {value}"]  # fmt: skip
     file.at("initiator").wrong(f"{shown(value)} is a number without a role; write {' or '.join(seats)}")
-    return replace(file, value={**file.value, "initiator": seats[0]})
+    return file._replace(value={**file.value, "initiator": seats[0]})
 
 
 _PARTY_ID = re.compile("[0-9]{1,10}")
