@@ -52,6 +52,7 @@ class _Asked:
     stream: str
     worker: int | None
     attempt: int | None
+    job_names: Mapping[str, str]     # of the job, by its id
 
     def path(self, page: str = "log", /, **arguments: object) -> str:
         given = {**share_arguments(self.key), "stream": self.stream, "worker": self.worker, "attempt": self.attempt}
@@ -167,7 +168,7 @@ class _LogPages:
         version = version if version is not None else share.key.version if share is not None else 0
         key = TaskKey(job_id, name, version, Party(party.role, party.party_id))
         return _Asked(
-            key, is_here, share, stream, number(given, "worker"), number(given, "attempt")
+            key, is_here, share, stream, number(given, "worker"), number(given, "attempt"), found.job_names
         ), found.reviews
 
     def _source(self, asked: _Asked) -> LogSource:

@@ -28,7 +28,7 @@ def add_model_pages(routes: Blueprint, board: Board, tasks: TaskPages) -> None:
     def model(job_id: str, name: str) -> Response:
         """Show one model, for who may read models."""
         board.check_may("read_models", "models that tasks made")
-        _, share = tasks.own_share(job_id, name)
+        shares, share = tasks.own_share(job_id, name)
         output = check_output_name(request.args.get("output", ""), "output")
         models, sources, reviews = board.queries.models(share.key)
         found = _model(models, output, name)
@@ -41,7 +41,7 @@ def add_model_pages(routes: Blueprint, board: Board, tasks: TaskPages) -> None:
             output=output, address=Address(job_id, name), count=len(every), page=page, first=first,
             blocks=[laid_out(one) for one in every[first : first + BLOCKS_PAGE]],
             pages=max(1, -(-len(every) // BLOCKS_PAGE)), sizes=SIZES, sizes_of_bars=SIZES_OF_BARS,
-            sources=sources,
+            sources=sources, found=shares,
         )  # fmt: skip
 
 

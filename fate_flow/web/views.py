@@ -15,6 +15,7 @@ from fate_flow.api.v1.jobs.explain import explained, parameters_by_party, recoun
 from fate_flow.api.v1.jobs.list_arguments import read_place, read_search, written_place
 from fate_flow.api.v1.rendering.job_engines import engines_here
 from fate_flow.core.model.grammar import check_job_id
+from fate_flow.core.model.job import Job
 from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.space import no_space
@@ -148,15 +149,24 @@ class _Views:
         found, reviews = self._queries.times(check_job_id(job_id), after, behind, is_folded=is_folded)
         if found is None:
             raise self._board.unknown(job_id)
-        is_over = found.jobs[0].is_final
+        own = found.jobs[0]
         # What goes on is drawn up to the minute: so the page stays the same for a while, and is not sent again.
-        drawn = timeline_of(found, self._services.context.clock() // _MINUTE * _MINUTE)
+        now = self._services.context.clock() // _MINUTE * _MINUTE
+        drawn = timeline_of(found, now, self._not_seen(found.jobs))
         return self._show(
-            "history.html", reviews=reviews, poll=0 if after else CALM if is_over else FRESH, job_id=job_id,
+            "history.html", reviews=reviews, poll=0 if after else CALM if own.is_final else FRESH, job_id=job_id,
             found=found, moves=[recounted(one) for one in found.moves], drawn=drawn, behind=behind, after=after,
             further=written_share(found.next_share) if found.next_share else "", phases=PHASES, sizes=SIZES,
             phases_seen=sorted({one.kind for track in drawn.tracks for one in track.phases}, key=list(PHASES).index),
         )  # fmt: skip
+
+    def _not_seen(self, jobs: Sequence[Job]) -> Sequence[Party]:
+        """Return the parties of a job whose states do not come to this party, which has these rows of it."""
+        if jobs[0].is_initiator:
+            return ()
+        spec = self._board.spec(jobs[0].job_id, jobs[0].revision)
+        own = {one.party for one in jobs}
+        return [one for one in spec.parties if one not in own] if spec is not None else ()
 
 
 def _list_command(kept: Mapping[str, str]) -> str:

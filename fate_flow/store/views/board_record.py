@@ -82,6 +82,7 @@ class RecordOfJob:
     first: int                   # the number of the first one among all of them, from 1
     count: int                   # of all of them
     next: int                    # the id behind which the next part begins; 0: that was all
+    job_names: Mapping[str, str]     # of the job, by its id; empty if it is not known here
     reviews: int
 
 
@@ -92,6 +93,7 @@ class RecordPage:
     entries: tuple[Recorded, ...]
     next: int                    # the id from which the page goes on; 0: that was all
     is_cut: bool                 # as many entries were looked at as one request may
+    count: int | None            # of all that fit, if a job is asked for; None: only the sizes of the logs are known
     job_names: Mapping[str, str]     # of the jobs that the entries are about, by id
     reviews: int
 
@@ -102,24 +104,20 @@ def record_page(tx: SqlTransaction, search: RecordSearch, before: int) -> Record
     newest = int(row.select(fn.MAX(row.f_id)).scalar() or 0)
     top = min(before or newest + 1, newest + 1)
     bottom = max(0, top - 1 - MOST_SEARCHED)
-    where = row.f_id < top
     if search.job_id:            # an index leads to the entries of a job, so all of them are looked at
-        where, bottom = where & (row.f_job_id == search.job_id), 0
-    else:
-        where &= row.f_id > bottom
-    if search.kind:
-        where &= row.f_kind == search.kind
-    if search.log:
-        where &= row.f_log == search.log
-    if search.after:
-        where &= row.f_time >= search.after
-    if search.before:
-        where &= row.f_time < search.before
+        bottom = 0
     parts = search.parts(_person_id(search.person) if search.person else "")
-    for text in parts:
-        where &= fn.INSTR(row.f_content, text) > 0
-    rows = _read(row.select(*_COLUMNS).where(where).order_by(row.f_id.desc()).limit(PAGE + 1))
-    found = _with_files(tx, search, parts, rows, bottom, top)
+    conditions = _conditions(search, parts)
+    count: int | None = None
+    is_between = (row.f_id < top) & (row.f_id > bottom) if bottom else row.f_id < top
+    fitting = row.select(*_COLUMNS).where(is_between, *conditions)
+    found = _read(fitting.order_by(row.f_id.desc()).limit(PAGE + 1))
+    if search.job_id:
+        kept = [one for one in tx.of_job_in_files(search.job_id) if search.has(one, parts)]
+        count = len(kept) + int(row.select().where(*conditions).count())
+        found = sorted([*found, *(one for one in kept if one.id < top)], key=by_id, reverse=True)[: PAGE + 1]
+    else:
+        found = _with_files(tx, search, parts, found, bottom, top)
     shown, has_more = found[:PAGE], len(found) > PAGE
     said = [_said(one.content) for one in shown]
     names = _names({str(one["who"]) for one in said if "who" in one})
@@ -131,7 +129,7 @@ def record_page(tx: SqlTransaction, search: RecordSearch, before: int) -> Record
     following = entries[-1].id if has_more else bottom + 1 if bottom else 0
     jobs = names_of(one.job_id for one in entries if one.job_id)
     is_cut = bool(bottom) and not has_more
-    return RecordPage(_logs(tx), tx.evidence(), entries, following, is_cut, jobs, count_reviews())
+    return RecordPage(_logs(tx), tx.evidence(), entries, following, is_cut, count, jobs, count_reviews())
 
 
 def record_of_job(tx: SqlTransaction, job_id: str, after: int) -> RecordOfJob:
@@ -147,16 +145,25 @@ def record_of_job(tx: SqlTransaction, job_id: str, after: int) -> RecordOfJob:
     before = row.select().where(is_its & (row.f_id <= after)).count() if after else 0
     before += sum(one.id <= after for one in kept)
     count = row.select().where(is_its).count() + len(kept)
-    return RecordOfJob(entries, before + 1, count, found[-1].id if more else 0, count_reviews())
+    following = found[-1].id if more else 0
+    return RecordOfJob(entries, before + 1, count, following, names_of([job_id]), count_reviews())
+
+
+def _conditions(search: RecordSearch, parts: Sequence[str]) -> list[Any]:
+    """Return for rows what `RecordSearch.has` is for entries in files."""
+    row = RecordEntryRow
+    asked = (
+        (search.kind, row.f_kind == search.kind), (search.job_id, row.f_job_id == search.job_id),
+        (search.log, row.f_log == search.log), (search.after, row.f_time >= search.after),
+        (search.before, row.f_time < search.before),
+    )  # fmt: skip
+    return [condition for value, condition in asked if value] + [fn.INSTR(row.f_content, text) > 0 for text in parts]
 
 
 def _with_files(
     tx: SqlTransaction, search: RecordSearch, parts: Sequence[str], rows: list[StoredEntry], bottom: int, top: int
 ) -> list[StoredEntry]:  # fmt: skip
     """Return the newest entries that fit, of these rows and of the files with ids between the two: a page and one."""
-    if search.job_id:
-        kept = (one for one in tx.of_job_in_files(search.job_id) if one.id < top and search.has(one, parts))
-        return sorted([*rows, *kept], key=by_id, reverse=True)[: PAGE + 1]
     found = rows
     for segment in map(segment_of_row, SEGMENTS_BETWEEN.rows(RecordEntryRow._meta.database, bottom, top)):
         if len(found) > PAGE and found[PAGE].id > segment.last_id:

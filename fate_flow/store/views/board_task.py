@@ -20,6 +20,7 @@ from fate_flow.store.sql.results import metric_of
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.values import READ, Metric, StoredModel
 from fate_flow.store.views.board import count_reviews
+from fate_flow.store.views.job_names import names_of
 
 MOST_SHARES = 200
 WORKERS_PAGE = 100
@@ -44,6 +45,7 @@ class TaskShares:
     jobs: tuple[Job, ...]                # the rows of the job here
     shares: tuple[Task, ...]             # the newest `MOST_SHARES`
     count: int                           # of all shares
+    job_names: Mapping[str, str]         # of the job, by its id
     reviews: int
 
 
@@ -81,7 +83,8 @@ def task_shares(tx: SqlTransaction, job_id: str, name: str) -> TaskShares | None
     )
     shares = tuple(task_of(row) for row in newest.limit(MOST_SHARES).tuples())
     count = len(shares) if len(shares) < MOST_SHARES else int(TaskRow.select().where(is_it).count())
-    return TaskShares(tuple(sorted(jobs, key=lambda job: not job.is_initiator)), shares, count, count_reviews())
+    by_initiator = tuple(sorted(jobs, key=lambda job: not job.is_initiator))
+    return TaskShares(by_initiator, shares, count, names_of([job_id]), count_reviews())
 
 
 def share_details(tx: SqlTransaction, key: TaskKey, behind: WorkerPlace | None) -> ShareDetails:

@@ -28,6 +28,7 @@ from fate_flow.store.views.board_task import (
     share_details,
     task_shares,
 )
+from fate_flow.store.views.job_names import names_of
 from fate_flow.store.views.job_search import (
     CountedPiece,
     FailedJobs,
@@ -64,7 +65,8 @@ class BoardViews(ReadOnly):
         `after`: the number of the change that those of this page follow. `behind`: the place that its tracks of tasks
         follow. `is_folded`: whether these are folded if there are many."""
         with self._reading() as tx:
-            return job_times(tx, job_id, after, behind, is_folded=is_folded), count_reviews()
+            found = job_times(tx, job_id, after, behind, is_folded=is_folded, job_names=names_of([job_id]))
+            return found, count_reviews()
 
     @read_again
     def jobs(self, search: JobSearch, before: Place | None) -> tuple[JobsPage, int]:

@@ -1,15 +1,17 @@
 """When what happened to a job: a track for each of its parties and for each attempt of a task at a party, on one scale.
 
 A track has phases. Those of a party are of its seat, as the initiator saw it, with its silences; elsewhere
-they are of the job's row alone. Large jobs are folded: a track for all tasks of one component at a party.
+they are of the job's row alone, and the track of another party only says that nothing of it is known here. Large jobs
+are folded: a track for all tasks of one component at a party.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel, Silence
+from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JOB_END, TASK_END
 from fate_flow.core.text.phrases import counted
 from fate_flow.store.views.times.job_times import FoldedShares, JobTimes, ShareTimes
@@ -52,6 +54,7 @@ class Track:
     attempt: int | None          # from 1; None: the track is of no single attempt
     result: str                  # how it ended, or how far it is
     phases: tuple[Phase, ...]
+    is_known: bool = True        # False: what this party did, or when, is not known here
 
     @property
     def label(self) -> str:
@@ -71,9 +74,11 @@ class Timeline:
         return HEAD + len(self.tracks) * ROW + 4
 
 
-def timeline_of(times: JobTimes, now: int) -> Timeline:
-    """Return the tracks, in the order of parties and then of tasks. `now`: to where what goes on is drawn, at least."""
-    tracks = [*_of_parties(times), *_of_shares(times), *map(_of_fold, times.folded)]
+def timeline_of(times: JobTimes, now: int, others: Iterable[Party] = ()) -> Timeline:
+    """Return the tracks, in the order of parties and then of tasks. `now`: to where what goes on is drawn, at least.
+    `others`: parties of which nothing is known here."""
+    unknown = (Track(str(one), None, "not known here", (), is_known=False) for one in others)
+    tracks = [*_of_parties(times), *unknown, *_of_shares(times), *map(_of_fold, times.folded)]
     moments = [at for track in tracks for one in track.phases for at in (one.start, one.end)]
     if not moments:
         return Timeline((), 0, 0, ())
@@ -81,9 +86,8 @@ def timeline_of(times: JobTimes, now: int) -> Timeline:
     first, last = min(moments), max(*moments, now if goes_on else 0)
     scale = (WIDTH - NAMES) / max(1, last - first)
     placed = tuple(
-        Track(track.name, track.attempt, track.result, tuple(_placed(one, first, last, scale) for one in track.phases))
-        for track in tracks
-    )  # fmt: skip
+        replace(track, phases=tuple(_placed(one, first, last, scale) for one in track.phases)) for track in tracks
+    )
     return Timeline(placed, first, last, tuple(_ticks(last - first, scale)))
 
 

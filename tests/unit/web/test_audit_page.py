@@ -94,6 +94,22 @@ def test_the_page_goes_on_from_its_last_entry(browser: Browser) -> None:
     second = browser.page(next_of(first))
     assert ids_of(first) + ids_of(second) == list(range(PAGE + 5, 0, -1))
     assert next_of(second) == ""
+    with browser.world.store.transaction() as tx:
+        seal_new(tx, START)
+    for page in (browser.page("/board/audit"), browser.page(next_of(first))):
+        assert f"The logs above have {PAGE + 5} sealed entries" in page.readable
+
+
+def test_the_entries_of_a_job_are_counted(browser: Browser) -> None:
+    write(browser.world, act("of another"), *(act(f"{number}", job_id=JOB) for number in range(PAGE + 5)))
+    write(browser.world, new_entry(OWN_LOG, Kind.KEYS, START, {"number": 1}, job_id=JOB))
+    counted = f"of {PAGE + 6} entries, newest first"
+    assert f"{PAGE} {counted}; there are older ones" in browser.page(f"/board/audit?job={JOB}").readable
+    move_into_a_file(browser.world, OWN_LOG, 0, 7)
+    first = browser.page(f"/board/audit?job={JOB}")
+    assert f"{PAGE} {counted}" in first.readable
+    assert f"6 {counted}, continued" in browser.page(next_of(first)).readable
+    assert "1 entry, newest first" in browser.page(f"/board/audit?job={JOB}&kind=keys").readable
 
 
 def test_a_search_looks_at_so_many_entries_and_goes_on(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:

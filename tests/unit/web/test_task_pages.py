@@ -252,6 +252,9 @@ def test_what_only_the_initiator_knows_is_not_said_to_have_not_begun(browser: Br
     page = browser.page(f"/board/jobs/{job_id}").readable
     assert "guest 9999: running host 10000: not known here" in page
     assert "Only the initiator knows how far the other parties are." in page
+    timeline = browser.page(f"/board/jobs/{job_id}/history").readable
+    assert "host 10000 \u2013 not known here \u2013 \u2013 \u2013" in timeline
+    assert "guest 9999 \u2013 not known here" not in timeline
 
 
 def test_a_party_that_is_not_the_initiator_is_offered_no_rerun(browser: Browser) -> None:

@@ -22,7 +22,7 @@ def times(
     *phases: HistoryEntry, shares: tuple[ShareTimes, ...] = (), begun: tuple[HistoryEntry, ...] = (),
     folded: tuple[FoldedShares, ...] = (),
 ) -> JobTimes:  # fmt: skip
-    return JobTimes((), phases, len(phases), shares, len(shares), None, begun, folded, len(folded), (), 0, 0)
+    return JobTimes((), phases, len(phases), shares, len(shares), None, begun, folded, len(folded), (), 0, 0, {})
 
 
 def phases(track: Track) -> list[tuple[str, int, int, bool]]:
@@ -66,6 +66,14 @@ def test_who_is_not_the_initiator_knows_its_own_row_alone() -> None:
     [track] = timeline_of(times(*entries), 0).tracks
     assert phases(track) == [("invited", 0, 10, False), ("queue", 10, 30, False), ("run", 30, 90, False)]
     assert [(one.x, one.width) for one in track.phases] == [(250, 83), (333, 167), (500, 500)]
+
+
+def test_a_party_of_which_nothing_is_known_has_a_track_that_says_so() -> None:
+    found = timeline_of(times(entry(JOB, "", "ready", 0, HOST), entry(JOB, "ready", "waiting", 10, HOST)), 0, [GUEST])
+    assert [(one.name, one.result, one.is_known) for one in found.tracks] == [
+        (str(HOST), "waiting", True), (str(GUEST), "not known here", False),
+    ]  # fmt: skip
+    assert found.tracks[1].phases == ()
 
 
 def test_attempts_wait_start_and_run() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from peewee import fn
@@ -79,10 +80,12 @@ class JobTimes:
     moves: tuple[HistoryEntry, ...]      # a page of all changes
     move_count: int
     next: int                            # the number after which the changes go on; 0: that was all
+    job_names: Mapping[str, str]         # of the job, by its id
 
 
 def job_times(
-    tx: SqlTransaction, job_id: str, after: int, behind: SharePlace | None, *, is_folded: bool
+    tx: SqlTransaction, job_id: str, after: int, behind: SharePlace | None, *, is_folded: bool,
+    job_names: Mapping[str, str] = MappingProxyType({}),
 ) -> JobTimes | None:  # fmt: skip
     """Return what a job did when; None if it is unknown here.
 
@@ -107,7 +110,7 @@ def job_times(
     return JobTimes(
         tuple(sorted(jobs, key=lambda job: not job.is_initiator)), tuple(map(entry_of, reversed(newest))),
         int(counts[1] or 0), shares, share_count, following, _begun(job_id, shares), folded, folded_count,
-        some, int(counts[0]), some[-1].number if len(rows) > MOVES_PAGE else 0,
+        some, int(counts[0]), some[-1].number if len(rows) > MOVES_PAGE else 0, job_names,
     )  # fmt: skip
 
 
