@@ -257,19 +257,3 @@ def test_a_worker_finds_the_trace_of_its_job_in_its_environment(tmp_path: Path, 
     )  # fmt: skip
     LocalWorkers(settings, engine, "http://x", b"secret", lambda _: None).launch(order)
     assert launched[0].env["TRACEPARENT"] == f"00-{'4b' * 16}-0123456789abcdef-01"
-
-
-def test_a_worker_reads_every_parameter_as_the_job_has_it(tmp_path: Path) -> None:
-    engine: Any = SimpleNamespace(launch=lambda *_: None)
-    settings = replace(Settings("9999", tmp_path), log_dir=tmp_path / "logs")
-    workers = LocalWorkers(settings, engine, "http://x", b"secret", lambda _: None)
-    parameters = {"column": "amount \U0001f600", "rate": 1e-05, "k" * 1500: "1e-05", "on": "no", "n": 2**70}
-    order = LaunchOrder(
-        a_worker(tmp_path / "jobs" / "w"), "SecureSum", "ab" * 16,
-        (("guest", "9999"),), parameters, (), 1, 0, 1.0, "w",
-    )  # fmt: skip
-    workers.launch(order)
-    read = yaml.safe_load((tmp_path / "jobs" / "w" / "config.yaml").read_text(encoding="utf-8"))["parameters"]
-    assert read == parameters
-    assert isinstance(read["rate"], float)
-    assert isinstance(read["k" * 1500], str)

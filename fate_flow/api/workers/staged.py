@@ -25,7 +25,6 @@ from fate_flow.engines.staged.digests import Digests
 from fate_flow.engines.staged.documents import NotStaged, Staged, There, staged
 from fate_flow.engines.staged.folder import Refusal, StagedFolder
 from fate_flow.engines.staged.places import MOST_FILES, PIECE, StagedFile
-from fate_flow.jobspec.text.yaml_text import yaml_text
 from fate_flow.store.contract.transaction import Store
 from fate_flow.store.contract.transaction_retry import Retry
 
@@ -89,7 +88,7 @@ class _Routes:
     def _fresh(self, worker: Worker, there: There) -> Staged:
         folder = self.folder(worker)
         try:
-            found = staged(folder.folder, self.settings.home, there, yaml_text)
+            found = staged(folder.folder, self.settings.home, there)
         except NotStaged as error:
             folder.refuse(str(error))
             self.settings.wake(worker.task.job_id)

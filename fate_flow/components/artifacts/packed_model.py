@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import os
 import shutil
 import stat
@@ -19,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
+
+from fate_flow.core.text.yaml_text import read_yaml_text, yaml_text
 
 PACKED = "packed"            # the folder, in that of a worker, with the packed models
 TAR = ".tar"
@@ -54,7 +55,7 @@ def pack(content: Path, target: Path, meta: Mapping[str, Any]) -> Packed:
             with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
                 for path, name in _members(content):
                     _add(tar, path, name)
-                text = json.dumps(meta, indent=1, sort_keys=True).encode()
+                text = yaml_text(meta, indent=1, sort_keys=True).encode()
                 tar.addfile(_head(f"{content.name}{META}", len(text)), io.BytesIO(text))
             file.flush()
             os.fsync(file.fileno())
@@ -166,9 +167,9 @@ def read_meta(path: Path) -> Mapping[str, Any]:
         member = tar.getmember(f"{_name_of(tar)}{META}")
         source = tar.extractfile(member) if member.size <= MOST_META_BYTES else None
         try:
-            found = json.loads(source.read()) if source is not None else None
+            found = read_yaml_text(source.read().decode()) if source is not None else None
         except (ValueError, RecursionError) as error:
-            raise BadModel(f"{member.name} is not JSON: {error}") from error
+            raise BadModel(f"{member.name} is not what a worker writes: {error}") from error
     if not isinstance(found, dict):
         raise BadModel(f"{member.name} is not an object, or larger than {MOST_META_BYTES} bytes")
     return found

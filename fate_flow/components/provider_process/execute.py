@@ -48,8 +48,7 @@ def main(module: str, config: str, result: str, warm: str = "") -> int:
     _reach_this_machine_directly()
     component: Component = _warm(warm, folder) or Forked(module, folder)
     _make_our_package_importable()
-    with open(config, encoding="utf-8") as file:
-        ours = json.load(file)
+    ours = _yaml_text().read_yaml_text(Path(config).read_text(encoding="utf-8"))
     _log_as(ours["conf"].get("logger", {}).get("config", {"version": 1}))
     received, receiver = _receiver(ours)
     server = _prepare(ours, folder, receiver.uri)
@@ -147,6 +146,10 @@ def _imported(name: str, path: Path, folders: list[str] | None = None) -> Module
     return module
 
 
+def _yaml_text() -> ModuleType:
+    return importlib.import_module("fate_flow.core.text.yaml_text")
+
+
 def _log_as(config: Mapping[str, Any]) -> None:
     """Log into the files of the component; to stderr if that is not possible."""
     lasting = importlib.import_module("fate_flow.components.base.log_file")
@@ -174,7 +177,8 @@ def _prepare(ours: Mapping[str, Any], folder: Path, metrics: str) -> Any:
     for one in ours["output_artifacts"].values():
         if one["uri"].startswith("file://"):
             Path(one["uri"].removeprefix("file://")).parent.mkdir(exist_ok=True)
-    files.write_whole(folder / files.CONFIG, json.dumps(files.provider_config(ours, folder, port, metrics)))
+    theirs = files.provider_config(ours, folder, port, metrics)
+    files.write_whole(folder / files.CONFIG, _yaml_text().yaml_text(theirs))
     for name, wanted in ((files.INPUTS, files.inputs_to_make(ours)), (files.TABLES, files.tables_to_write(ours))):
         if wanted:
             files.write_whole(folder / name, json.dumps(wanted))

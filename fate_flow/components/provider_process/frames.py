@@ -38,6 +38,7 @@ from fate_flow.components.tables.frame_meta import (
 )
 from fate_flow.components.tables.table import NoSuchTable, Row, Schema, Table, TableWriter
 from fate_flow.core.model.artifact import DATAFRAME, INDEX, TABLE
+from fate_flow.core.text.yaml_text import read_yaml_text, yaml_text
 
 log = logging.getLogger("fate_flow.provider")
 
@@ -54,7 +55,7 @@ def make_inputs(package: str, folder: str) -> int:
     place, key = Path(folder), ""
     try:
         arch = fate_of(package)
-        config = json.loads((place / CONFIG).read_text(encoding="utf-8"))
+        config = read_yaml_text((place / CONFIG).read_text(encoding="utf-8"))
         for one in json.loads((place / INPUTS).read_text(encoding="utf-8")):
             key = one["key"]
             made = {"uri": one["uri"], "type_name": one["type_name"], "metadata": _made(arch, config, one)}
@@ -62,7 +63,7 @@ def make_inputs(package: str, folder: str) -> int:
                 config["input_artifacts"][key] = made
             else:
                 config["input_artifacts"][key][one["index"]] = made
-        write_whole(place / CONFIG, json.dumps(config))
+        write_whole(place / CONFIG, yaml_text(config))
     except ComponentError as error:
         return _failed(place, key, error.message)
     except Exception as error:
@@ -84,7 +85,8 @@ def write_tables(package: str, folder: str) -> int:
     provider read the data frames."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO)
     place, made, code = Path(folder), dict[str, list[dict[str, Any]]](), 0
-    config, said = (json.loads((place / name).read_text(encoding="utf-8")) for name in (CONFIG, RESULT))
+    config = read_yaml_text((place / CONFIG).read_text(encoding="utf-8"))
+    said = json.loads((place / RESULT).read_text(encoding="utf-8"))
     outputs = said["io_meta"]["outputs"]["data"] if said["status"]["code"] == 0 else {}
     for key, uri in json.loads((place / TABLES).read_text(encoding="utf-8")).items():
         put = outputs.get(key) or []

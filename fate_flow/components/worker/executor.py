@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, Protocol, cast
 
 import yaml
 
@@ -34,6 +34,7 @@ from fate_flow.core.model.artifact import FILE, METRIC, TABLE, Artifact
 from fate_flow.core.model.errors import FlowError
 from fate_flow.core.text.exit_codes import NO_RESULT
 from fate_flow.core.text.os_errors import os_error_text
+from fate_flow.core.text.yaml_text import read_yaml_text
 
 log = logging.getLogger(__name__)
 
@@ -163,20 +164,15 @@ def _say_finish(line: str) -> None:
 
 
 def read_config(path: Path) -> Any:
-    """Read the task configuration, which may be any YAML. The server writes JSON that YAML reads alike
-    (`jobspec/text/yaml_text.py`), and a JSON parser needs a hundredth of the time."""
+    """Read the task configuration, which may be any YAML, but is what the server writes almost always."""
     try:
         text = path.read_text(encoding="utf-8")
         with suppress(ValueError):
-            return json.loads(text, parse_constant=_refuse)
+            return read_yaml_text(text)
         return yaml.load(text, Loader=_Loader)  # noqa: S506  # a safe loader, in C
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not YAML"
         raise BadConfig(f"{path.name} cannot be read: {why}") from error
-
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _set_up_logging(config: Any) -> None:

@@ -8,7 +8,6 @@ before the first instruction of the program, in folders that nobody else could w
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import pwd
 import shutil
@@ -22,6 +21,7 @@ from typing import Any, Self
 from fate_flow.components.providers.program_order import ORDER, PEERS
 from fate_flow.components.tables.table_uri import SCHEME, TableAddress, parse_uri
 from fate_flow.core.model.artifact import FILE_SCHEME
+from fate_flow.core.text.yaml_text import read_yaml_text, yaml_text
 from fate_flow.engines.local.worker import read_json
 
 INPUTS = "inputs"
@@ -104,12 +104,10 @@ def copy_inputs(folder: Path, group: int = -1) -> dict[str, str]:
 
     Return the variable with its path. `group`: the one that may read both; -1: that of the server. Raises OSError;
     ValueError for an input that such a program cannot have."""
-    import yaml  # the server's processes and the spawner's other forks do without
-
     source = folder / "config.yaml"
     if not source.exists():
         return {}
-    config: dict[str, Any] = yaml.safe_load(source.read_text(encoding="utf-8"))
+    config: dict[str, Any] = read_yaml_text(source.read_text(encoding="utf-8"))
     inputs = folder / INPUTS
     inputs.mkdir(exist_ok=True)
     for artifact in _artifacts(config.get("input_artifacts")):
@@ -118,7 +116,7 @@ def copy_inputs(folder: Path, group: int = -1) -> dict[str, str]:
         os.chown(path, -1, group, follow_symlinks=False)
         path.chmod(0o750 if path.is_dir() else 0o440)
     target = folder / CONFIG
-    target.write_text(json.dumps(config), encoding="utf-8")     # which is YAML, too
+    target.write_text(yaml_text(config), encoding="utf-8")
     _let_group_read(target, group)
     return {CONFIG_VARIABLE: str(target)}
 

@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-import yaml
-
 from fate_flow.components.providers.program_order import ORDER
+from fate_flow.core.text.yaml_text import read_yaml_text, yaml_text
 from fate_flow.engines.local.worker import read_json, write_atomically
 from fate_flow.engines.staged.loopback import Loopback
 from fate_flow.engines.staged.pinned import ServerAt
@@ -38,10 +37,10 @@ def _note(text: str) -> None:
 
 def lead_to(folder: Path, port: int) -> None:
     """Let the documents of a worker, which this process has claimed, name a port of this machine."""
-    config = yaml.safe_load((folder / _CONFIG).read_text(encoding="utf-8"))
+    config = read_yaml_text((folder / _CONFIG).read_text(encoding="utf-8"))
     exchange = config["conf"]["federation"]["metadata"]["exchange"]
     exchange["url"] = url = _at(exchange["url"], port)
-    write_atomically(folder / _CONFIG, json.dumps(config), mode=0o600, is_durable=False)
+    write_atomically(folder / _CONFIG, yaml_text(config), mode=0o600, is_durable=False)
     order = read_json(folder / ORDER)
     if order is not None:
         order["env"]["FATE_FLOW_EXCHANGE_URL"] = url

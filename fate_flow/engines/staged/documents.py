@@ -10,13 +10,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from fate_flow.components.providers.program_order import ORDER
 from fate_flow.components.providers.table import PROVIDERS
@@ -24,6 +22,7 @@ from fate_flow.components.tables.table_uri import SCHEME, SUFFIX, format_uri
 from fate_flow.core.model.artifact import FILE_SCHEME, INDEX
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.program import InputFile
+from fate_flow.core.text.yaml_text import read_yaml_text, yaml_text
 from fate_flow.engines.local.programs import NotAllowed, source_of
 from fate_flow.engines.local.worker import ARRIVED, CLAIMED, EXIT, GO, LAUNCH, RESULT, RUNNER, STOP, read_json
 from fate_flow.engines.staged.places import MOST_FILES, checked_place
@@ -60,19 +59,18 @@ class Staged:
     returns: tuple[re.Pattern[str], ...] = field(default=())     # places outside of its folder where it may make files
 
 
-def staged(folder: Path, home: Path, there: There, write: Callable[[Any], str]) -> Staged:
-    """Return what the worker of a folder gets; `write` makes the text of a task configuration.
+def staged(folder: Path, home: Path, there: There) -> Staged:
+    """Return what the worker of a folder gets.
 
     Raises NotStaged; OSError, ValueError, LookupError or TypeError for a folder that is not complete."""
-    return _Stager(folder, home, there, write).staged()
+    return _Stager(folder, home, there).staged()
 
 
 class _Stager:
-    def __init__(self, folder: Path, home: Path, there: There, write: Callable[[Any], str]) -> None:
+    def __init__(self, folder: Path, home: Path, there: There) -> None:
         self._folder = folder
         self._home = str(home)
         self._there = there
-        self._write = write
         self._sources: dict[str, Path] = {}
         self._texts: dict[str, str] = {}
 
@@ -81,7 +79,7 @@ class _Stager:
         if launch is None:
             raise LookupError(f"{LAUNCH} is missing in the folder of the worker")
         self._check(launch, config)
-        documents = {LAUNCH: json.dumps(self._launch(launch)), CONFIG: self._write(self._config(config))}
+        documents = {LAUNCH: json.dumps(self._launch(launch)), CONFIG: yaml_text(self._config(config))}
         if (order := read_json(self._folder / ORDER)) is not None:
             documents[ORDER] = json.dumps(self._order(order))
         for path in sorted(self._folder.iterdir()):
@@ -244,11 +242,7 @@ def _log_files(conf: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _config_in(path: Path) -> dict[str, Any]:
-    text = path.read_text(encoding="utf-8")
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = yaml.safe_load(text)
+    value = read_yaml_text(path.read_text(encoding="utf-8"))
     if not isinstance(value, dict):
         raise TypeError(f"{path.name} is not a mapping of keys")
     return value

@@ -29,12 +29,12 @@ from fate_flow.core.model.program_scope import Program
 from fate_flow.core.planning.participant.share_end import SAID_BY_THE_ENGINE
 from fate_flow.core.text.exit_codes import NO_RESULT, describe_exit_code
 from fate_flow.core.text.trace import ENVIRONMENT, traceparent
+from fate_flow.core.text.yaml_text import yaml_text
 from fate_flow.engines.local.engine import LocalEngine, living_workers, printed_in
 from fate_flow.engines.local.groups import Groups, Limits
 from fate_flow.engines.local.signs import SIGN_SECONDS
 from fate_flow.engines.local.worker import LAUNCH, Exit, WorkerSpec, read_json, release, write_atomically
 from fate_flow.engines.local.worker import Observation as Seen
-from fate_flow.jobspec.text.yaml_text import yaml_text
 from fate_flow.records.operator_log.worker_config import worker_log_folders, worker_logging_config
 from fate_flow.server.engines.parts import EngineParts
 from fate_flow.services.context.ports import LaunchOrder, Observation, TaskOutputs

@@ -13,6 +13,7 @@ import yaml
 
 from fate_flow.components.providers.program_order import ORDER
 from fate_flow.components.providers.table import PROVIDERS
+from fate_flow.core.text.yaml_text import yaml_text
 from fate_flow.engines.placed.way import lead_to, way_of
 from fate_flow.engines.staged.places import ADDRESS, PIN
 from fate_flow.gateway.workers.tls import WorkerTls
@@ -25,7 +26,7 @@ from fate_flow.settings.worker_listen import WorkerListen
 def documents(folder: Path, *, has_order: bool) -> None:
     exchange = {"url": "http://127.0.0.1:4000/v1/exchange", "token": "t"}
     config = {"task_id": "a", "conf": {"federation": {"metadata": {"exchange": exchange}}}}
-    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    (folder / "config.yaml").write_text(yaml_text(config))
     if has_order:
         env = {"FATE_FLOW_EXCHANGE_URL": exchange["url"], "OTHER": "kept"}
         (folder / ORDER).write_text(json.dumps({"env": env, "argv": ["x"]}))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+import yaml
 
 from fate_flow.components.artifacts.attempt import Attempt
 from fate_flow.components.artifacts.data_frames import input_of
@@ -18,7 +19,9 @@ from fate_flow.components.tables.table_uri import format_uri
 from fate_flow.core.model.artifact import DATAFRAME, TABLE, Artifact
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
+from fate_flow.core.text.yaml_text import yaml_text
 from tests.kit.components.frame_provider import make_environment, packages_in
+from tests.kit.jobspec.hard_for_yaml import HARD_FOR_YAML
 
 GUEST = Party("guest", "9999")
 ROWS = [(f"id{number}", str(number % 2), f"{number}.5", "") for number in range(40)]
@@ -97,27 +100,35 @@ class Seat:
 
     def run(self, *inputs: dict[str, Any], is_list: bool = False, **options: Any) -> int:
         config = {
+            "parameters": HARD_FOR_YAML,
             "input_artifacts": {"input_data": list(inputs) if is_list else inputs[0]}, "output_artifacts": {},
             "conf": {"computing": {"metadata": {"computing_id": "c1", "options": {"partitions": 4, **options}}},
                      "federation": {"metadata": {}}},
         }  # fmt: skip
         theirs = task_files.provider_config(config, self.folder, None, "")
         assert "made_from" not in json.dumps(theirs)
-        (self.folder / task_files.CONFIG).write_text(json.dumps(theirs))
+        (self.folder / task_files.CONFIG).write_text(yaml_text(theirs), encoding="utf-8")
         (self.folder / task_files.INPUTS).write_text(json.dumps(task_files.inputs_to_make(config)))
         return frames.make_inputs("framed", str(self.folder))
 
     def written(self, made: list[dict[str, Any]], tables: dict[str, str]) -> int:
         """Let the worker write tables of the data frames that its component has made."""
-        config = {"task_id": "j_psi", "conf": {"computing": {"metadata": {"computing_id": "c", "options": {}}}}}
+        conf = {"computing": {"metadata": {"computing_id": "c", "options": {}}}}
+        config = {"task_id": "j_psi", "parameters": HARD_FOR_YAML, "conf": conf}
         said = {"status": {"code": 0}, "io_meta": {"outputs": {"data": {"output_data": made}}}}
-        for name, content in ((task_files.CONFIG, config), (task_files.RESULT, said), (task_files.TABLES, tables)):
+        (self.folder / task_files.CONFIG).write_text(yaml_text(config), encoding="utf-8")
+        for name, content in ((task_files.RESULT, said), (task_files.TABLES, tables)):
             (self.folder / name).write_text(json.dumps(content))
         return frames.write_tables("framed", str(self.folder))
 
     @property
+    def config(self) -> Any:
+        """As FATE reads it."""
+        return yaml.safe_load((self.folder / task_files.CONFIG).read_text(encoding="utf-8"))
+
+    @property
     def input(self) -> Any:
-        return json.loads((self.folder / task_files.CONFIG).read_text())["input_artifacts"]["input_data"]
+        return self.config["input_artifacts"]["input_data"]
 
     @property
     def failure(self) -> str:
@@ -150,6 +161,7 @@ def test_a_table_becomes_a_data_frame_in_a_namespace_of_the_worker(seat: Seat) -
     rows = seat.rows(made)
     assert [row[:4] for row in rows] == [[sid, sid, int(y), float(x)] for sid, y, x, _ in ROWS]
     assert all(row[4] != row[4] for row in rows), "a missing value is no number"
+    assert yaml_text(seat.config["parameters"]) == yaml_text(HARD_FOR_YAML)
 
 
 def test_several_tables_become_several_data_frames(seat: Seat) -> None:

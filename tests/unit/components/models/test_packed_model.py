@@ -8,8 +8,10 @@ import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
+import yaml
 
 from fate_flow.components.artifacts.packed_model import (
     BadModel,
@@ -21,6 +23,7 @@ from fate_flow.components.artifacts.packed_model import (
     unpack,
 )
 from fate_flow.components.provider_process.models import pack_made, with_unpacked
+from tests.kit.jobspec.hard_for_yaml import HARD_FOR_YAML
 
 META = {"type_name": "json_model", "metadata": {"a": 1}}
 
@@ -44,6 +47,16 @@ def test_a_folder_comes_out_as_it_went_in(tmp_path: Path) -> None:
     assert (out / "empty").is_dir()
     assert read_meta(tmp_path / "packed" / "model.tar") == META
     assert read_model(tmp_path / "packed" / "model.tar", 10**9) is None      # it is a folder
+
+
+def test_a_reader_of_yaml_gets_what_is_known_of_a_model_as_it_was_said(tmp_path: Path) -> None:
+    (tmp_path / "weights").write_text("{}", encoding="utf-8")
+    pack(tmp_path / "weights", tmp_path / "w.tar", {"metadata": HARD_FOR_YAML})
+    with tarfile.open(tmp_path / "w.tar") as tar:
+        text = cast("io.BufferedReader", tar.extractfile("weights.meta.yaml")).read().decode()
+    for found in (yaml.safe_load(text), read_meta(tmp_path / "w.tar")):
+        assert found == {"metadata": HARD_FOR_YAML}
+        assert isinstance(found["metadata"]["rate"], float)
 
 
 def test_the_same_content_gives_the_same_bytes(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -55,7 +54,7 @@ def test_too_many_inputs_are_refused_with_their_number(tmp_path: Path, monkeypat
     named = [{"name": path.name, "path": path.name} for path in inputs.values()]
     server.orders_program("w0", sys.executable, files=named)
     with pytest.raises(NotStaged, match="the inputs have 3 files, and 2 can be sent to a host without the home"):
-        staged(server.folder("w0"), server.home, THERE, json.dumps)
+        staged(server.folder("w0"), server.home, THERE)
 
 
 _TAKES = """

@@ -1,4 +1,4 @@
-"""What is written for a worker is the same value to any reader of YAML."""
+"""What is written for a worker is the same value to any reader of YAML, and to ours."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fate_flow.jobspec.text.yaml_text import yaml_text
+from fate_flow.core.text.yaml_text import read_yaml_text, yaml_text
 
 LOADERS = [yaml.SafeLoader, *([yaml.CSafeLoader] if hasattr(yaml, "CSafeLoader") else [])]
 TEXT = st.text(st.characters(codec="utf-8"))
@@ -43,9 +43,12 @@ def is_same(one: Any, other: Any) -> bool:
 @example(value=-1e22)
 @example(value="\U0001f600 a\\ud83d\\ude00 \\\U0001f600")
 @example(value={"k" * 2000: [1e-7, "1e-05"], "é" * 300: 1, "": {"<<": 1, "=": 2, "y": "no"}})
+@example(value={"? " * 600: {'" : ' * 300: {"? \"a\" : ": '? "a" : '}}})
 @example(value={"\x85\u2028\ufeff\x7f\x00\ud7ff\ue000\uffff": "2026-11-22 1:20 0o7 ~ null"})
 def test_every_json_value_is_read_as_it_was_written(loader, value):
     assert is_same(yaml.load(yaml_text(value), Loader=loader), value)
+    assert is_same(read_yaml_text(yaml_text(value)), value)
+    assert is_same(read_yaml_text(yaml_text(value, indent=1)), value)
 
 
 @given(value=values(SHORT_TEXT))
@@ -57,3 +60,13 @@ def test_without_a_long_key_the_text_is_json(value):
 def test_what_is_no_json_is_refused(value):
     with pytest.raises((ValueError, TypeError)):
         yaml_text(value)
+
+
+def test_keys_may_be_in_order():
+    assert yaml_text({"b": 1, "a": {"d": 1e-05, "c": 2}}, sort_keys=True) == '{"a": {"c": 2, "d": 1.0e-05}, "b": 1}'
+
+
+@pytest.mark.parametrize("text", ["", "{", "a: 1", '{"a": NaN}', '? "a" : 1', "['1']", '{? "a" : Infinity}'])
+def test_what_was_not_written_so_is_refused(text):
+    with pytest.raises(ValueError, match=r"is not JSON|Expecting|Extra data"):
+        read_yaml_text(text)

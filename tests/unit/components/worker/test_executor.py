@@ -19,7 +19,7 @@ from fate_flow.components.builtin import reader
 from fate_flow.components.tables.table import Table
 from fate_flow.components.tables.table_uri import format_uri
 from fate_flow.components.worker.executor import one_line, read_config
-from fate_flow.jobspec.text.yaml_text import yaml_text
+from fate_flow.core.text.yaml_text import yaml_text
 from tests.kit.components.memory_channel import a_table
 
 TASK_ID = "202601010000000000000_upload_0"
