@@ -2,6 +2,8 @@
 
 Other parties cosign the logs with them alone. They hold the own log by the commitments to its head in these logs: an
 entry that is cosigned and opens to a head of the own log says that this head was there at the time of the cosignature.
+So it is seen if the own log is gone as a whole. An epoch that is gone, or has lost its end, is seen by the next one,
+whose first entry says with which size and root it has ended.
 
 If others were asked what they hold now, that counts as well: a log that does not begin with it is broken. What they say
 that this party has acknowledged is their word alone, so it changes no result.
@@ -9,21 +11,23 @@ that this party has acknowledged is their word alone, so it changes no result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from heapq import merge
 
 from fate_flow.core.model.errors import TooLarge
-from fate_flow.core.record.checkpoint import Checkpoint, read_checkpoint
+from fate_flow.core.record.checkpoint import Checkpoint, read_checkpoint, read_count
 from fate_flow.core.record.commitment import opens
-from fate_flow.core.record.entry import OWN_LOG, Kind, log_with, read_entry
+from fate_flow.core.record.entry import OWN_LOG, BadEntry, Kind, log_with, read_entry
 from fate_flow.core.record.log import Head, StoredEntry
 from fate_flow.core.record.note import BadNote
-from fate_flow.core.record.tree import root_of
+from fate_flow.core.record.tree import Edge
 from fate_flow.core.text.phrases import counted
 from fate_flow.core.wire.v1.witnessing import Held
 from fate_flow.services.record.acknowledged import not_received
 from fate_flow.services.record.asking import HeldNow, held_epochs
-from fate_flow.services.record.checkpoints import origin_of, sealed_hashes
+from fate_flow.services.record.checkpoints import edge_at
+from fate_flow.services.record.epochs import Ended, ended_in
 from fate_flow.services.record.reading import size_of
 from fate_flow.services.record.verifying import Keys, LogReport, State, verify_log
 from fate_flow.store.contract.transaction import Transaction
@@ -46,8 +50,8 @@ def verify_for_request(tx: Transaction, keys: Keys | None, now: HeldNow | None =
 
 
 def verify_all(tx: Transaction, keys: Keys | None, now: HeldNow | None = None) -> list[LogReport]:
-    """Verify each epoch of each log, in the order of their names. `now`: what other parties said before this
-    transaction; None: they were not asked."""
+    """Verify each epoch of each log, in the order of their names, and report those that are gone. `now`: what other
+    parties said before this transaction; None: they were not asked."""
     found = [
         verify_log(tx, head, epoch, keys)
         for head in tx.record_heads() for epoch in sorted({*tx.record_epochs(head.log), head.epoch})
@@ -55,8 +59,44 @@ def verify_all(tx: Transaction, keys: Keys | None, now: HeldNow | None = None) -
     if now is not None and keys is not None:
         for party_id, held in now.heard.items():
             found = _with_held(tx, found, party_id, held, keys, now.at)
-    anchored = [one for one in found if one.log != OWN_LOG and one.state is State.ANCHORED]
-    return [_with_anchor(tx, one, anchored, keys) if one.log == OWN_LOG and keys else one for one in found]
+    found = _with_ends(tx, found)
+    if keys is not None:
+        found = _with_commitments(tx, found, keys)
+    return sorted(found, key=lambda one: (one.log, one.epoch))
+
+
+def _with_ends(tx: Transaction, reports: Sequence[LogReport]) -> list[LogReport]:
+    """Return the reports, with those epochs broken that have not ended as the next one says in its first entry."""
+    found = {(one.log, one.epoch): one for one in reports}
+    for later in reports:
+        ended = _ended_before(tx, later)
+        if ended is None or not ended.size:
+            continue
+        place = later.log, ended.epoch
+        one = found.get(place) or LogReport(*place, 0, State.CONSISTENT)
+        if one.state is not State.BROKEN and (why := _other_end(tx, one, ended)):
+            broken_at = min(one.size, ended.size) if one.size != ended.size else one.signed_to
+            why = f"epoch {later.epoch} says that this one has ended with {why}"
+            one = replace(one, state=State.BROKEN, broken_at=broken_at, why=why)
+        found[place] = one
+    return list(found.values())
+
+
+def _ended_before(tx: Transaction, report: LogReport) -> Ended | None:
+    """Return what the first entry of an epoch says of the one before; None also if that entry is not right itself."""
+    first = tx.sealed_entries(report.log, report.epoch, 0, 1) if report.broken_at != 0 else ()
+    try:
+        return ended_in(read_entry(first[0].content)) if first else None
+    except BadEntry:
+        return None
+
+
+def _other_end(tx: Transaction, one: LogReport, ended: Ended) -> str:
+    """Return what is said of the end of an epoch that is not so; empty if all is."""
+    size = counted(ended.size, "entry", "entries")
+    if one.size != ended.size:
+        return f"{size}, and {one.size or 'none'} are there"
+    return "" if edge_at(tx, Head(one.log, one.epoch), one.size).root == ended.root else f"{size} with another root"
 
 
 def _with_held(
@@ -89,7 +129,7 @@ def _compared(
     broken_at, why = -1, ""
     if theirs.size > one.size:
         broken_at, why = one.size, f"{held}, and {one.size} are there"
-    elif root_of(sealed_hashes(tx, Head(one.log, one.epoch), 0, theirs.size)) != theirs.root:
+    elif edge_at(tx, Head(one.log, one.epoch), theirs.size).root != theirs.root:
         broken_at, why = min(one.anchored_to, theirs.size - 1), f"{held}, with another root"
     if why:
         return replace(one, state=State.BROKEN, broken_at=broken_at, why=why) if is_present else one
@@ -107,47 +147,67 @@ def _said_to_be_lost(tx: Transaction, party_id: str, held: Held) -> str:
     return f"party {party_id} says that this party has acknowledged {messages} of it that the log does not have"
 
 
-def _with_anchor(tx: Transaction, own: LogReport, others: list[LogReport], keys: Keys) -> LogReport:
-    """Return the report of the own log with the largest of its heads that a cosigned commitment opens to."""
-    if own.state is State.BROKEN:
-        return own
-    origin, found = origin_of(keys.root, OWN_LOG, own.epoch), own
-    for other in others:
-        head = _newest_commitment(tx, other, origin)
-        if head is None:
+def _with_commitments(tx: Transaction, reports: Sequence[LogReport], keys: Keys) -> list[LogReport]:
+    """Return the reports, those of the own log with the largest of its heads that a cosigned commitment opens to.
+
+    Every commitment counts, also an older one: whoever has made the own log anew may have committed to it since."""
+    found = {(one.log, one.epoch): one for one in reports}
+    others = [one for one in reports if one.log != OWN_LOG and one.state is State.ANCHORED]
+    edge, edge_of = Edge(), 0
+    for epoch, head, other in merge(*(_commitments(tx, one, keys) for one in others), key=_place_of):
+        own = found.get((OWN_LOG, epoch)) or LogReport(OWN_LOG, epoch, 0, State.CONSISTENT)
+        if own.state is State.BROKEN or not head.size:
             continue
-        held = f"party {other.anchored_by} holds a head of {head.size} entries"
-        if head.size > own.size:
-            return replace(own, state=State.BROKEN, broken_at=own.size, why=f"{held}, and {own.size} are there")
-        if root_of(sealed_hashes(tx, Head(OWN_LOG, own.epoch), 0, head.size)) != head.root:
-            return replace(own, state=State.BROKEN, broken_at=0, why=f"{held} with another root")
-        if head.size > found.anchored_to:
-            found = replace(
-                found, state=State.ANCHORED, anchored_to=head.size, anchored_by=other.anchored_by,
-                anchored_at=other.anchored_at,
-            )  # fmt: skip
-    return found
+        before = edge if epoch == edge_of and edge.size <= head.size else Edge()
+        edge, edge_of = edge_at(tx, Head(OWN_LOG, epoch), head.size, before), epoch
+        found[OWN_LOG, epoch] = _held_to(own, head, edge, before.size, other)
+    return list(found.values())
 
 
-def _newest_commitment(tx: Transaction, log: LogReport, origin: str) -> Checkpoint | None:
-    """Return the head of the own log that the last cosigned entry of its kind opens to; None if there is none, or if
-    what it commits to was erased."""
-    end = log.anchored_to
-    while end > 0:
-        first = max(0, end - _PAGE)
-        page = tx.sealed_entries(log.log, log.epoch, first, end - first)
-        for entry in reversed(page):
-            if entry.kind == Kind.HEAD and (head := _opened(entry)) and head.origin == origin:
-                return head
-        end = first
-    return None
+def _held_to(own: LogReport, head: Checkpoint, edge: Edge, before: int, other: LogReport) -> LogReport:
+    """`edge`: of the own log at this head, as it is here; `before`: the size of a smaller head that fits."""
+    held = f"party {other.anchored_by} holds a head of {counted(head.size, 'entry', 'entries')}"
+    if head.size > own.size:
+        why = f"{held}, and {own.size or 'none'} are there"
+        return replace(own, state=State.BROKEN, broken_at=own.size, why=why)
+    if edge.root != head.root:
+        broken_at = min(before, head.size - 1)
+        return replace(own, state=State.BROKEN, broken_at=broken_at, why=f"{held} with another root")
+    if head.size <= own.anchored_to:
+        return own
+    return replace(
+        own, state=State.ANCHORED, anchored_to=head.size, anchored_by=other.anchored_by, anchored_at=other.anchored_at
+    )
+
+
+def _commitments(tx: Transaction, log: LogReport, keys: Keys) -> Iterator[tuple[int, Checkpoint, LogReport]]:
+    """Yield the heads of the own log that cosigned entries of a log open to, with their epochs, in order. An entry is
+    left out if what it commits to was erased."""
+    for first in range(0, log.anchored_to, _PAGE):
+        for entry in tx.sealed_entries(log.log, log.epoch, first, min(_PAGE, log.anchored_to - first)):
+            head = _opened(entry) if entry.kind == Kind.HEAD else None
+            if head is not None and (epoch := _own_epoch(head.origin, keys)):
+                yield epoch, head, log
+
+
+def _place_of(found: tuple[int, Checkpoint, LogReport]) -> tuple[int, int]:
+    return found[0], found[1].size
+
+
+def _own_epoch(origin: str, keys: Keys) -> int:
+    """Return which epoch of the own log this is the name of; 0 if it is none."""
+    beginning, _, number = origin.rpartition("/")
+    try:
+        return read_count(number) if beginning == f"{keys.root}/{OWN_LOG}" else 0
+    except BadNote:
+        return 0
 
 
 def _opened(entry: StoredEntry) -> Checkpoint | None:
-    digest = read_entry(entry.content).get("own")
     try:
+        digest = read_entry(entry.content).get("own")
         if isinstance(digest, str) and opens(digest, "own", bytes.fromhex(entry.salt), entry.text.encode()):
             return read_checkpoint(entry.text)
-    except (ValueError, BadNote):
+    except ValueError:
         pass
     return None

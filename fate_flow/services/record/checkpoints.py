@@ -18,7 +18,7 @@ from fate_flow.core.record.commitment import commitment
 from fate_flow.core.record.entry import OWN_LOG, Kind, NewEntry, new_entry, other_party
 from fate_flow.core.record.log import Head, StoredCheckpoint
 from fate_flow.core.record.note import NoteKey, Sign, read_note, sign_note
-from fate_flow.core.record.tree import leaf_hash
+from fate_flow.core.record.tree import Edge, leaf_hash
 from fate_flow.services.record.entries import FreshSalt
 from fate_flow.services.record.sealing import seal_new
 from fate_flow.store.contract.transaction import Transaction
@@ -189,3 +189,12 @@ def sealed_hashes(tx: Transaction, head: Head, first: int, most: int) -> tuple[b
         if len(found) >= most:
             break
     return tuple(found[:most])
+
+
+def edge_at(tx: Transaction, head: Head, size: int, edge: Edge | None = None) -> Edge:
+    """Return the tree of the first entries of an epoch, by the leaf hashes that batches have; that of fewer, if there
+    are not as many. `edge`: of still fewer, from which it goes on. The hashes are not held all at once."""
+    edge = edge or Edge()
+    while edge.size < size and (leaves := sealed_hashes(tx, head, edge.size, min(_PAGE, size - edge.size))):
+        edge = edge.with_leaves(leaves)
+    return edge

@@ -6,15 +6,37 @@ to sign two pasts. So nothing more of it is signed, and a new log begins, whose 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from fate_flow.core.record.checkpoint import Checkpoint
-from fate_flow.core.record.entry import Kind, new_entry
+from fate_flow.core.record.entry import Kind, is_digest, new_entry
 from fate_flow.core.record.log import Head, next_batch
 from fate_flow.store.contract.transaction import Transaction
 
 _ALL = 1 << 40
 LOST = "an older state of this party was restored"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What the first entry of an epoch says of the one before: with which size and root it has ended."""
+
+    epoch: int
+    size: int
+    root: bytes
+
+
+def ended_in(first: Mapping[str, Any]) -> Ended | None:
+    """Return what the first entry of an epoch says of the one before; None if it says nothing that can be read."""
+    said = first.get("ended") if first.get("kind") == Kind.EPOCH else None
+    if not isinstance(said, dict):
+        return None
+    epoch, size, root = said.get("epoch"), said.get("size"), said.get("root")
+    if type(epoch) is not int or type(size) is not int or size < 0 or not is_digest(root):
+        return None
+    return Ended(epoch, size, bytes.fromhex(str(root)))
 
 
 def open_next_epoch(

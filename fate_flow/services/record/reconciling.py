@@ -19,12 +19,13 @@ from fate_flow.core.model.errors import NotFound
 from fate_flow.core.record.bundle import BadBundle, ProvedEntry, check_entry, read_bundle
 from fate_flow.core.record.checkpoint import Checkpoint, read_checkpoint, read_count
 from fate_flow.core.record.comparison import Finding, Place, Side, compare, equivocations
-from fate_flow.core.record.entry import Kind, is_digest, log_with, read_entry
+from fate_flow.core.record.entry import log_with, read_entry
 from fate_flow.core.record.log import StoredCheckpoint
 from fate_flow.core.record.note import BadNote, Check, NoteKey, read_note
 from fate_flow.core.record.policy import Policy
 from fate_flow.core.record.tree import leaf_hash, root_of
 from fate_flow.core.text.phrases import counted
+from fate_flow.services.record.epochs import Ended, ended_in
 from fate_flow.services.record.reading import sealed_in
 from fate_flow.store.contract.transaction import Transaction
 
@@ -148,12 +149,16 @@ def _heads(tx: Transaction, theirs: TheirLog) -> Iterator[Checkpoint]:
 
 def _said_to_have_ended(theirs: TheirLog, number: int) -> Iterator[tuple[int, bytes]]:
     """Yield the size and root that later epochs say that this one has ended with."""
+    for ended in _ended_after(theirs, number):
+        if ended.epoch == number:
+            yield ended.size, ended.root
+
+
+def _ended_after(theirs: TheirLog, number: int) -> Iterator[Ended]:
+    """Yield what the epochs after this one say of those before them."""
     for later in theirs.epochs:
-        ended = later.entries[0].get("ended") if later.entries[0]["kind"] == Kind.EPOCH else None
-        if isinstance(ended, dict) and ended.get("epoch") == number and later.number > number:
-            size, root = ended.get("size"), ended.get("root")
-            if type(size) is int and size >= 0 and is_digest(root):
-                yield size, bytes.fromhex(str(root))
+        if later.number > number and (ended := ended_in(later.entries[0])):
+            yield ended
 
 
 def _check_epochs(tx: Transaction, theirs: TheirLog) -> None:
@@ -173,13 +178,7 @@ def _check_epochs(tx: Transaction, theirs: TheirLog) -> None:
 def _is_called_lost(theirs: TheirLog, number: int, size: int) -> bool:
     """Return whether a later epoch says that it has followed less than this size of this epoch, as after a backup of
     an older state was restored."""
-    for later in theirs.epochs:
-        ended = later.entries[0].get("ended") if later.entries[0]["kind"] == Kind.EPOCH else None
-        if isinstance(ended, dict) and later.number > number:
-            epoch, last = ended.get("epoch"), ended.get("size")
-            if type(epoch) is int and type(last) is int and (epoch, last) < (number, size):
-                return True
-    return False
+    return any((ended.epoch, ended.size) < (number, size) for ended in _ended_after(theirs, number))
 
 
 def _keep(tx: Transaction, theirs: TheirEpoch, at: int) -> None:

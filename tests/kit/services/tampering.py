@@ -48,6 +48,28 @@ class Rows:
         with self.store.transaction():
             self.store._rows.record.drop(entry.id)
 
+    def drop_log(self, log: str) -> None:
+        """Remove all that is stored of a log."""
+        rows = self.store._rows
+        for epoch in {key[1] for key in rows.record_batches.rows if key[0] == log}:
+            self.drop_epoch(log, epoch)
+        with self.store.transaction():
+            rows.record_heads.drop(log)
+
+    def drop_epoch(self, log: str, epoch: int, first: int = 0) -> None:
+        """Remove the entries of an epoch from this one on, with their batches and what was signed of them."""
+        rows = self.store._rows
+        with self.store.transaction():
+            for entry in list(rows.record.rows.values()):
+                if (entry.log, entry.epoch) == (log, epoch) and entry.index >= first:
+                    rows.record.drop(entry.id)
+            for key, batch in list(rows.record_batches.rows.items()):
+                if key[:2] == (log, epoch) and batch.first >= first:
+                    rows.record_batches.drop(key)
+            for key, mark in list(rows.checkpoints.rows.items()):
+                if key[:2] == (log, epoch) and mark.size > first:
+                    rows.checkpoints.drop(key)
+
     def seal_anew(self) -> None:
         """Let batches and head fit the entries that are there."""
         rows = self.store._rows
