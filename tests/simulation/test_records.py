@@ -17,6 +17,7 @@ from tests.kit.job_documents import job
 from tests.simulation.chaos import run_seed
 from tests.simulation.mutants.record_bugs import RECORD_MUTANTS
 from tests.simulation.rules.records import accusers, findings, outcomes, sealed
+from tests.simulation.world.faults import CALM, rough
 from tests.simulation.world.restored_story import restored_story
 from tests.simulation.world.world import Violation, World
 
@@ -106,6 +107,27 @@ def test_a_party_that_goes_on_in_another_past_is_accused_by_those_who_hold_the_f
     (liar,) = world.forkers
     assert accusers(world, liar) >= {witness for party, witness in world.restored if party == liar}
     assert {liar} >= {name for one in findings(world) if one.outcome is not Outcome.ALTERED for name in one.accused}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_witness_that_answers_anything_stops_no_other_log_and_begins_the_own_ones_anew_once(seed: int) -> None:
+    world = World(seed, parties=3, cores=8, keeps_record=True)
+    world.faults = [CALM, rough(0.06, 50, 0.0)][seed]
+    world.strange.add("10001")
+    for _ in range(2):
+        world.submit("9999", job({"guest": ["9999"], "host": ["10000"]}, {"a": []}))
+        world.run_for(30)
+    world.stabilize(60)
+
+    assert not any(one.accused for one in findings(world))
+    for party, other in (("9999", "10000"), ("10000", "9999")):
+        with world.parties[party].store.reading() as tx:
+            epochs = [len({1, *tx.record_epochs(log)}) for log in (OWN_LOG, log_with("10001"), log_with(other))]
+            head = tx.record_head(OWN_LOG)
+            signed = tx.newest_checkpoint(OWN_LOG, head.epoch)
+        assert epochs == [2, 2, 1]
+        assert signed is not None
+        assert signed.size == head.size
 
 
 @pytest.mark.parametrize("name", RECORD_MUTANTS)

@@ -6,6 +6,10 @@ a second signature for one size would accuse this party of a lie. The own log wa
 minute if some of them have said what they hold, and for all its other witnesses. A peer that does not answer for a day
 is given up: the log with it goes on in the next epoch, which cannot contradict anything, and its first entry says so.
 
+A peer may say anything. What this party has signed counts whenever a peer shows it. What nobody has signed, namely
+which messages this party has acknowledged, counts in the first answer alone. A peer that was heard once holds up the
+log with it and no other one, and whoever answers what does not fit is asked every ten seconds at most.
+
 Nothing here sends a request. A caller does so for what `questions` and `offers` return, and hands back the answers.
 """
 
@@ -41,7 +45,7 @@ IDLE_SECONDS = 60.0          # between two cosignatures of a log that does not g
 OWN_SECONDS = 60.0           # for which the own log waits for those who do not answer
 GIVE_UP_SECONDS = 24 * 3600.0
 _SOON_SECONDS = 5.0          # in which a heartbeat may take a new checkpoint along
-_AGAIN_SECONDS = 10.0        # after a peer has not answered
+_AGAIN_SECONDS = 10.0        # after a peer has not answered, or has answered what does not fit
 _LATER_SECONDS = 600.0       # after a peer has said that it is no witness
 _NO_WITNESS, _NOT_NOW = 404, (0, 500, 503)
 _LONGEST_TEXT = 200
@@ -49,10 +53,11 @@ _LONGEST_TEXT = 200
 
 @dataclass(frozen=True)
 class Offer:
-    """A checkpoint for a peer to cosign: `text` is the body of `add-checkpoint`."""
+    """A checkpoint for a peer to cosign: `text` is the body of `add-checkpoint`. It continues the one of size `old`."""
 
     party_id: str
     checkpoint: StoredCheckpoint
+    old: int
     text: str
 
 
@@ -70,6 +75,7 @@ class _Peer:
     ask_at: float = 0.0
     offer_at: float = 0.0
     rests_until: float = 0.0     # nothing is offered before
+    is_stale: bool = False       # its last answer was that it holds another size
 
     def has_to_be_asked(self, now: float) -> bool:
         return self.ask_at <= now and not (self.is_known and self.is_witness)
@@ -131,6 +137,8 @@ class Cosigning:
 
     def __post_init__(self) -> None:
         self._has_looked = self._has_begun_own_anew = False
+        self._known_at: dict[str, float] = {}    # when it was known last what a peer holds; also of those that are gone
+        self._believed_once: set[str] = set()    # peers whose word about acknowledgements was taken
 
     # ------------------------------------------------------------------ before the first signature
 
@@ -172,12 +180,13 @@ class Cosigning:
 
     def may_sign(self, log: str) -> bool:
         """Return whether all who may hold a later state of this log have been heard. Nobody holds one of an epoch of
-        the own log that has begun in this process."""
+        the own log that has begun in this process. A peer that was heard once speaks of the own log no more."""
         now = self.monotonic()
         with self._lock:
             silent = {one: peer for one, peer in self._peers.items() if not peer.is_known}
             if log != OWN_LOG:
                 return self._has_looked and other_party(log) not in silent
+            silent = {one: peer for one, peer in silent.items() if one not in self._known_at}
             said, unheard = self.others.heard()
             is_late = all(one.is_silent_for(OWN_SECONDS, now) for one in silent.values())
             has_heard_some = said > 0 or any(one.has_said for one in self._peers.values())
@@ -218,25 +227,28 @@ class Cosigning:
 
     def holds(self, party_id: str, said: Held) -> None:
         """Take the answer of a peer: what it has of this party's log with it. If that is ahead of what is here, that
-        log and the own one begin anew."""
+        log and the own one begin anew, the own one once in a process: nobody can hold anything of it from before."""
         signer = self._own()
         if signer is None:
             return
         held = [one for one in (self._believed(party_id, text, signer) for text in said.notes) if one is not None]
         epoch, theirs = max(held, key=lambda one: (one[0], one[1].size), default=(0, None))
+        acknowledged = () if party_id in self._believed_once else said.acknowledged
 
         def look(tx: Transaction) -> tuple[Head, bool, Sequence[str]]:
             head = tx.record_head(log_with(party_id))
             is_ahead = theirs is not None and _is_ahead(tx, head, epoch, theirs)
-            return head, is_ahead, not_received(tx, party_id, said.acknowledged)
+            return head, is_ahead, not_received(tx, party_id, acknowledged)
 
         head, is_ahead, lost = self.context.read(look)
         if is_ahead or lost:
             why = f"party {party_id} " + ("is ahead" if is_ahead else "has acknowledgements that are not here")
-            self._begin_anew([log_with(party_id), OWN_LOG], f"{LOST}: {why}", theirs, epoch, lost)
+            logs = [log_with(party_id), *([] if self.has_begun_own_anew() else [OWN_LOG])]
+            self._begin_anew(logs, f"{LOST}: {why}", theirs, epoch, lost)
             self._knows(party_id, 0, has_said=True)
         else:
             self._knows(party_id, theirs.size if theirs and epoch == head.epoch else 0, has_said=True)
+        self._believed_once.add(party_id)
 
     def _own(self) -> LogSigner | None:
         """Return the key of this party; None also for one that cannot be used, which `sign` reports."""
@@ -278,8 +290,10 @@ class Cosigning:
 
     def _knows(self, party_id: str, size: int, has_said: bool = False) -> None:
         epoch = self.context.read(lambda tx: tx.record_head(log_with(party_id))).epoch
+        now = self.monotonic()
         with self._lock:
-            self._peers[party_id] = _Peer(True, has_said, epoch, size, has_been_asked=True, offer_at=self.monotonic())
+            self._peers[party_id] = _Peer(True, has_said, epoch, size, has_been_asked=True, offer_at=now)
+            self._known_at[party_id] = now
 
     # ------------------------------------------------------------------ what it has signed
 
@@ -317,7 +331,7 @@ class Cosigning:
             return None
         leaves = sealed_hashes(tx, head, old.size, newest.size - old.size) if newest.size > old.size else ()
         hashes = consistency_from_edge(old, leaves) if old.size else ()
-        return Offer(party_id, newest, str(NewCheckpoint(old.size, hashes, read_note(newest.note))))
+        return Offer(party_id, newest, old.size, str(NewCheckpoint(old.size, hashes, read_note(newest.note))))
 
     def for_heartbeat(self, party_id: str) -> Offer | None:
         """Return what the next heartbeat to this party takes along."""
@@ -338,9 +352,9 @@ class Cosigning:
                 return               # the log has begun anew meanwhile, or the peer is asked again
             if is_kept:
                 peer.holds = max(peer.holds, offer.checkpoint.size)
-                peer.offer_at = now + IDLE_SECONDS
+                peer.offer_at, peer.is_stale = now + IDLE_SECONDS, False
             elif status == Seen.STALE.status:
-                self._is_stale(offer.party_id, peer, text)
+                self._is_stale(offer, peer, text)
             elif status in _NOT_NOW:
                 peer.offer_at = peer.rests_until = now + _AGAIN_SECONDS
             else:
@@ -349,20 +363,26 @@ class Cosigning:
                 message = "party %s does not cosign the record of this party: HTTP status %d: %s"
                 LOG.log(logging.INFO if status == _NO_WITNESS else logging.ERROR, message, offer.party_id, status, why)
 
-    def _is_stale(self, party_id: str, peer: _Peer, text: str) -> None:
+    def _is_stale(self, offer: Offer, peer: _Peer, text: str) -> None:
+        """Offer the peer what continues the size that it holds: at once, but a second time in a row later."""
         try:
             size = read_count(text.strip())
         except BadNote:
-            size = peer.holds
-        if size == peer.holds:
-            self._ask_again(party_id)    # it has this size, and another root
+            size = offer.old
+        if size == offer.old:
+            self._ask_again(offer.party_id)      # it has this size, and another root
         else:
-            peer.holds, peer.offer_at = size, self.monotonic()
+            again = self.monotonic() + (_AGAIN_SECONDS if peer.is_stale else 0.0)
+            peer.holds, peer.offer_at, peer.rests_until, peer.is_stale = size, again, again, True
 
     def _ask_again(self, party_id: str) -> None:
         """What the peer holds is not here: nothing more is signed in the log with it before it has been asked."""
+        now = self.monotonic()
         with self._lock:
-            self._peers[party_id] = _Peer(has_been_asked=True)
+            known_at, peer = self._known_at.get(party_id), self._peers.get(party_id, _Peer())
+            is_soon = known_at is not None and now - known_at < _LATER_SECONDS
+            ask_at = now + (_AGAIN_SECONDS if is_soon else 0.0)
+            self._peers[party_id] = _Peer(has_said=peer.has_said, has_been_asked=True, ask_at=ask_at)
 
     def _keep(self, offer: Offer, text: str) -> bool:
         """Keep the cosignature beside the checkpoint; False if it is none of this peer."""

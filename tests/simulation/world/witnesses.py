@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
 from fate_flow.core.record.checkpoint import read_checkpoint
@@ -17,7 +18,7 @@ from fate_flow.services.context.ports import Context
 from fate_flow.services.record.checkpoints import sign_heads
 from fate_flow.services.record.sealing import seal_new
 from fate_flow.services.witnesses.cosigning import Cosigning, Offer
-from fate_flow.services.witnesses.witnessing import Witness, Witnessing
+from fate_flow.services.witnesses.witnessing import Witness, Witnessing, WitnessReply
 from tests.kit.core.signers import has_signed
 from tests.kit.services.witness_parties import RecordKeys
 from tests.kit.store.record_backup import RecordBackup
@@ -43,6 +44,24 @@ class Liar(Cosigning):
         """It knows better."""
 
 
+class StrangeWitness:
+    """Answers whatever may lead the log of another party astray, as often as it is asked."""
+
+    def __init__(self, true: Witnessing, draw: Random) -> None:
+        self._true, self._draw = true, draw
+
+    def held_of(self, caller: str) -> Held:
+        notes = self._true.held_of(caller).notes
+        return Held(notes[: self._draw.randint(0, len(notes))], (f"{self._draw.getrandbits(128):032x}",))
+
+    def add_checkpoint(self, caller: str, text: str) -> WitnessReply:
+        old = int(text.partition("\n")[0].removeprefix("old "))
+        size, status = self._draw.choice([old, old, 0, 1, old + 1]), self._draw.choice([409, 409, 409, 422, 503])
+        if self._draw.random() < 0.3:
+            return self._true.add_checkpoint(caller, text)
+        return WitnessReply(status, f"{size}\n")
+
+
 class SimWitnessing:
     """A party as a witness, and its keys for the record."""
 
@@ -50,11 +69,17 @@ class SimWitnessing:
         self.keys = RecordKeys(party.party_id)
         self.context = replace(context, store=party.store)
         witness = Witness(self.keys.witness.key, self.keys.witness.sign)
-        self.witnessing = Witnessing(self.context, lambda: witness, has_signed)
+        self._true = Witnessing(self.context, lambda: witness, has_signed)
+        self._world = party.world
         with party.store.transaction() as tx:
             for other in party.world.party_ids:
                 if other != party.party_id:
                     tx.add_party_keys(RecordKeys(other).listed())
+
+    @property
+    def witnessing(self) -> Witnessing | StrangeWitness:
+        is_strange = self.keys.party_id in self._world.strange
+        return StrangeWitness(self._true, self._world.record_random) if is_strange else self._true
 
 
 class SimRecordWork:
@@ -111,8 +136,9 @@ class SimRecordWork:
         )  # fmt: skip
 
     def _call(
-        self, to: str, serve: Callable[[Witnessing], T], answered: Callable[[T], None], failed: Callable[[], None]
-    ) -> None:
+        self, to: str, serve: Callable[[Witnessing | StrangeWitness], T], answered: Callable[[T], None],
+        failed: Callable[[], None],
+    ) -> None:  # fmt: skip
         """One request. A reply that comes late is taken all the same; `failed` is called if there is none in time."""
         world, own, faults, draw = self._world, self._party.party_id, self._world.faults, self._world.record_random
         replies, asked_by = list[T](), self.cosigning

@@ -89,6 +89,7 @@ class World:
         # whose record was put back, and who holds more of it: the epoch, and how much of it was signed
         self.restored: dict[tuple[str, str], tuple[int, int]] = {}
         self.forkers: set[str] = set()                            # parties that go on in a past that was put back
+        self.strange: set[str] = set()                            # parties that answer anything as witnesses
         self.lies: dict[tuple[str, str], Callable[[Command], Command]] = {}      # by initiator and who is lied to
         self.reruns = 0                                           # requests that were taken
         self.hints: Counter[str] = Counter()                      # that a party has capacity: sent, heeded, declined
