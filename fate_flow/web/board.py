@@ -9,6 +9,7 @@ from flask import Response, g, request
 from fate_flow.api.http.services import Services
 from fate_flow.core.access.client_roles import APPROVE, AUDIT, OPERATE, SUBMIT
 from fate_flow.core.model.errors import FlowError, JobNotFound, PermissionDenied
+from fate_flow.core.model.job import Job
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.services.context.documents import spec_in_row
 from fate_flow.store.values import Document
@@ -56,14 +57,16 @@ class Board:
     def unknown(self, job_id: str) -> JobNotFound:
         return JobNotFound(f"job {job_id} is not known to party {self.settings.party_id}; it may have been removed")
 
-    def spec(self, job_id: str, revision: int, known: Document | None = None) -> JobSpec | None:
-        """Return the specification of a job, read once for each revision; None if its document cannot be read.
+    def spec(self, job: Job, known: Document | None = None, digest: str = "") -> JobSpec | None:
+        """Return the specification of a job, read once for each document; None if its document cannot be read.
 
-        `known`: its document, if it has been read before."""
-        key = f"{job_id} {revision}"
+        `known`: its document, if it has been read before, with its digest, which is what people approve. The id and the
+        revision alone do not say which document that is: a job whose creation failed elsewhere is forgotten here, and
+        its initiator may create it again with another one."""
+        key = f"{job.job_id} {digest}" if known else f"{job.job_id} {job.revision} {job.create_time}"
         found = self._specs.get(key)
         if found is None:
-            document = known or self.views.document(job_id)
+            document = known or self.views.document(job.job_id)
             try:
                 found = None if document is None else spec_in_row(self.services.context, document)
             except FlowError:                # a document of an older release

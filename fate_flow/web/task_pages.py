@@ -121,7 +121,7 @@ class TaskPages:
         found = self._queries.task(check_job_id(job_id), check_component_name(name, "task"))
         if found is None:
             raise self._board.unknown(job_id)
-        spec = self._board.spec(job_id, found.jobs[0].revision)
+        spec = self._board.spec(found.jobs[0])
         if not found.shares and (spec is None or name not in spec.tasks):
             raise NotFound(f"job {job_id} has no task {name}")
         return found, spec

@@ -120,7 +120,7 @@ class _Views:
             raise self._board.unknown(job_id)
         context, own = self._services.context, snapshot.jobs[0]
         document = snapshot.document
-        spec = self._board.spec(job_id, own.revision, document)
+        spec = self._board.spec(own, document, snapshot.digest)
         before = self._queries.approved_before(job_id, own.initiator.party_id, document) if document else None
         found = explained(
             snapshot, engines_here(context, snapshot, spec), spec, now=0, order=tuple(spec.tasks) if spec else (),
@@ -164,7 +164,7 @@ class _Views:
         """Return the parties of a job whose states do not come to this party, which has these rows of it."""
         if jobs[0].is_initiator:
             return ()
-        spec = self._board.spec(jobs[0].job_id, jobs[0].revision)
+        spec = self._board.spec(jobs[0])
         own = {one.party for one in jobs}
         return [one for one in spec.parties if one not in own] if spec is not None else ()
 

@@ -12,6 +12,7 @@ from fate_flow.core.model.approval import Approval
 from fate_flow.core.model.job import Hold, Job, Seat, Task, TaskKey, Worker
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.status import JobStatus, TaskStatus
+from fate_flow.jobspec.formats import digest_of
 from fate_flow.store.contract.changes import newest_tasks
 from fate_flow.store.database.models import JobRow, SeatRow
 from fate_flow.store.database.queries import BY_AGE, IN_QUEUE, is_unfinished, waiting_here
@@ -84,12 +85,20 @@ def snapshot_of(tx: SqlTransaction, job_id: str, *, for_board: bool = False) -> 
     name = document.name if document is not None else names.get(job_id, "")
     seats = tx.seats(job_id) if own.is_initiator else ()         # only an initiator has any
     steady, troubles = tx.steady(), tx.peer_troubles()
-    digest = digests_of(tx, [job_id]).get(job_id, "") if own.consent is not None else ""
+    digest = _digest(tx, own, document) if own.consent is not None else ""
     metric = 0 if for_board else _newest_metric(job_id)
     return JobSnapshot(
         tuple(jobs), seats, tasks, place, steady, earlier, workers, name, troubles, digest, document, metric,
         names,
     )  # fmt: skip
+
+
+def _digest(tx: SqlTransaction, own: Job, shown: Document | None) -> str:
+    """Return the digest of the document that people are shown, by which they approve it; or else of that to which the
+    job is bound. What a release without disclosures has stored is bound by another digest than it has now."""
+    if shown is not None and shown.is_compared:
+        return digest_of(shown.content)
+    return digests_of(tx, [own.job_id]).get(own.job_id, "")
 
 
 def _version_before(key: TaskKey) -> TaskKey:
