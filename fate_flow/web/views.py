@@ -26,7 +26,7 @@ from fate_flow.web.board import Board
 from fate_flow.web.charts.drawing import SIZES as SIZES_OF_CHARTS
 from fate_flow.web.charts.drawing import laid_out
 from fate_flow.web.charts.usage import DAY, end_of_quarters, usage_blocks, usage_of
-from fate_flow.web.jobs.document_changes import changes
+from fate_flow.web.jobs.document_changes import MANY_VALUES, Changes, KeptChanges, contents
 from fate_flow.web.jobs.folded_graph import folded
 from fate_flow.web.jobs.graph import MOST_DRAWN, nodes_of, page_of
 from fate_flow.web.jobs.seat_resources import resources_of
@@ -37,6 +37,7 @@ from fate_flow.web.partners import partners_of
 from fate_flow.web.task_addresses import number, share_place, written_share
 
 _FILTERS = ("status", "text", "party", "person", "component", "after", "before")
+_ENDED = ("success", "failed", "canceled", "timeout")
 _MOST_EVIDENCE = 3
 _MINUTE = 60_000
 
@@ -48,12 +49,14 @@ def add_views(routes: Blueprint, board: Board) -> None:
     routes.get("/jobs/count")(views.count)
     routes.get("/jobs/<job_id>")(views.job)
     routes.get("/jobs/<job_id>/history")(views.history)
+    routes.get("/jobs/<job_id>/document")(views.document)
 
 
 class _Views:
     def __init__(self, board: Board) -> None:
         self._board, self._services, self._show = board, board.services, board.show
         self._views, self._queries, self._settings = board.views, board.queries, board.settings
+        self._changes = KeptChanges()
         self._usage_kept: tuple[int, tuple[tuple[int, int], ...], Sequence[Mapping[str, Any]]] | None = None
 
     # ------------------------------------------------------------------ lists
@@ -131,10 +134,14 @@ class _Views:
         rows, following = page_of(nodes, behind)
         groups = folded(nodes) if spec is not None and len(nodes) > MOST_DRAWN else ()
         drawn = json.dumps([one.as_json() for one in groups or nodes]) if spec is not None and len(nodes) > 1 else ""
-        differs = changes(before.document, document) if document and before else ()
-        is_over = found["status"] in ("success", "failed", "canceled", "timeout")
+        differs = Changes()
+        if document and before:
+            first = number(request.args, "differences") or 0
+            differs = self._changes.of(before.document, document, (before.digest, snapshot.digest), first)
+        is_over = found["status"] in _ENDED
+        is_calm = is_over or differs.values > MANY_VALUES
         return self._show(
-            "job.html", reviews=reviews, poll=CALM if is_over else FRESH, job=found, nodes=nodes, drawn=drawn,
+            "job.html", reviews=reviews, poll=CALM if is_calm else FRESH, job=found, nodes=nodes, drawn=drawn,
             rows=rows, is_first=not behind, following=following, is_read=spec is not None,
             tasks={one["component_name"]: one for one in found["tasks"]}, is_over=is_over,
             before=before, differs=differs,
@@ -142,6 +149,13 @@ class _Views:
             parameters=_parameters(spec, {one.name for one in rows}), job_parameters=_job_parameters(spec),
             resources=resources_of(context, spec, found["parties"]),
         )  # fmt: skip
+
+    def document(self, job_id: str) -> Response:
+        """Send the whole document of a job, with its digest, as text."""
+        found = self._views.document(check_job_id(job_id))
+        if found is None:
+            raise self._board.unknown(job_id)
+        return Response(contents(found), mimetype="text/plain", headers=HEADERS)
 
     def history(self, job_id: str) -> Response:
         behind, after = share_place(request.args), number(request.args, "from") or 0

@@ -15,13 +15,14 @@ from fate_flow.store.views.board import MOST_SEARCHED
 
 @dataclass(frozen=True)
 class ApprovedBefore:
-    """A job of the same initiator that this party has approved. `has_same_name`: found by its name; otherwise by its
-    DSL. `is_as_approved`: its document is still the one that was approved."""
+    """A job of the same initiator that this party has approved. `digest`: of its document. `has_same_name`: found by
+    its name; otherwise by its DSL. `is_as_approved`: its document is still the one that was approved."""
 
     job_id: str
     by: str
     time: int
     document: Document
+    digest: str
     has_same_name: bool
     is_as_approved: bool
 
@@ -52,4 +53,5 @@ def approved_before(job_id: str, initiator_id: str, document: Document) -> Appro
     rest = kept_document(own_format, kept)
     approved = Document(from_json(dsl), from_json(conf), {}, name or "", own=rest.own, disclosure=rest.disclosure)
     has_same_name = bool(document.name) and name == document.name
-    return ApprovedBefore(known, by, time or 0, approved, has_same_name, digest_of(approved.content) == digest)
+    present = digest_of(approved.content)
+    return ApprovedBefore(known, by, time or 0, approved, present, has_same_name, present == digest)

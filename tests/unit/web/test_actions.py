@@ -10,14 +10,12 @@ import pytest
 
 from fate_flow.core.access.client_roles import APPROVE, AUDIT, OPERATE, READ, SUBMIT, ClientRole
 from fate_flow.core.model.approval import ApprovalRule
-from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.job import Job
 from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.documents import digest_of
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import add_client
 from fate_flow.store.values import Document
-from fate_flow.web.jobs.document_changes import changes
 from tests.kit.api.client_world import GUEST, HOST, START, TOY, TOY_CONF, World, make_world
 from tests.kit.web.browser import Browser
 
@@ -141,14 +139,6 @@ def test_a_review_shows_the_difference_from_the_last_approved_document(world: Wo
     page = browser.page(f"/board/jobs/{second}")
     assert f"with the same tasks is {first}" in page.readable
     assert "Its document is another one than was approved then." in page.readable
-
-
-def test_documents_of_two_formats_are_compared_as_fate_v1_shows_them() -> None:
-    own = replace(TOY, own=JobDocument("native", {"version": 1}))
-    assert changes(TOY, own) == ()
-    assert [one.place for one in changes(own, replace(TOY, own=JobDocument("native", {"tasks": [{"a": 1}, 2]})))] == [
-        "tasks[0].a", "tasks[1]", "version",
-    ]  # fmt: skip
 
 
 def test_a_decision_leads_to_the_next_review(world: World) -> None:

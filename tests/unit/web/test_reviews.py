@@ -3,15 +3,21 @@ written or sends meanwhile."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fate_flow.core.access.authority import JobBinding
+from fate_flow.core.model.document import Disclosure, JobDocument
 from fate_flow.core.model.job import JobKey
 from fate_flow.services.context.documents import digest_of
 from fate_flow.store.values import Document
+from fate_flow.web.jobs.document_changes import MANY_VALUES, MOST_SHOWN, changes
+from fate_flow.web.pages import CALM, FRESH
 from tests.kit.api.client_world import GUEST, HOST, TOY, TOY_CONF, World, make_world
 from tests.kit.web.browser import Browser, Page
 
@@ -62,3 +68,107 @@ def test_the_form_approves_the_document_that_the_page_shows(world: World) -> Non
     browser = Browser(world)
     page = browser.page(f"/board/jobs/{job_id}")
     assert ("data_num all parties 10" in page.readable, form_digest(page)) == (True, digest_of(conf_with(10)))
+
+
+# ---------------------------------------------------------------------- what differs
+
+
+def conf(parameters: Mapping[str, Any], **more: Any) -> Document:
+    return replace(TOY, runtime_conf={"component_parameters": parameters, **more})
+
+
+def native(body: Mapping[str, Any], **more: Any) -> Document:
+    return replace(TOY, own=JobDocument("native", body, **more))
+
+
+def found(before: Document, now: Document) -> list[tuple[str, str, str, str]]:
+    return [(one.kind, one.place, one.before, one.now) for one in changes(before, now).rows]
+
+
+PLACE = "runtime_conf.component_parameters"
+
+
+@pytest.mark.parametrize("key", [
+    f"{PLACE}.reader_0.name", "component_parameters.reader_0.name", f"{PLACE[13:]}.reader_0", "component_parameters[0]",
+])  # fmt: skip
+def test_a_key_that_looks_like_another_place_hides_nothing(key: str) -> None:
+    """FATE v1 ignores keys that it does not know, so an initiator can add any, with the old value."""
+    old = {"reader_0": {"name": "loans"}}
+    now = conf({"reader_0": {"name": "patients"}}, **{key: "loans"})
+    assert found(conf(old), now) == [
+        ("changed", f"{PLACE}.reader_0.name", '"loans"', '"patients"'),
+        ("added", f'runtime_conf."{key}"', "", '"loans"'),
+    ]  # fmt: skip
+    assert found(conf({"x": [{"a": 1}], "x[0].a": 1}), conf({"x": [{"a": 2}], "x[0].a": 1})) == [
+        ("changed", f"{PLACE}.x[0].a", "1", "2")]  # fmt: skip
+
+
+def test_no_key_of_a_document_is_taken_for_what_stands_beside_it() -> None:
+    before = native({"version": 1}, defaults={"task_cores": 1})
+    assert found(before, native({"version": 1, "defaults": {"task_cores": 1}})) == [
+        ("added", "defaults.task_cores", "", "1"), ("removed", "(defaults).task_cores", "1", "")]  # fmt: skip
+    hidden = native({"version": 1, "hidden parts": {"/x": "a"}})
+    given = replace(native({"version": 1}), disclosure=Disclosure(commitments={"/x": "a"}))
+    assert [one[1] for one in found(hidden, given)] == ['"hidden parts"."/x"', '(hidden parts)."/x"']
+
+
+@pytest.mark.parametrize(("before", "now"), [
+    (1, True), (1, 1.0), (0, False), ([1], [True]), ([1, 2], [2, 1]), (None, {}), ([], {}), (0.0, -0.0), ("", None),
+    ("x" * 5_000 + "a", "x" * 5_000 + "b"), ([*range(2_000), 1], [*range(2_000), 2]), ({"a": 1}, [1]), ([[1]], [1]),
+])  # fmt: skip
+def test_every_value_is_compared_in_full_with_its_type(before: object, now: object) -> None:
+    rows = changes(conf({"p": before}), conf({"p": now})).rows
+    assert rows
+    assert all(one.before != one.now and max(len(one.before), len(one.now)) < 1_100 for one in rows)
+    assert changes(conf({"p": before}), conf({"p": before})).is_same
+
+
+def test_what_differs_is_shown_in_ascii_so_nothing_looks_like_something_else() -> None:
+    latin, cyrillic, turned = "loans", "l\u043eans", "\u202esnaol"
+    rows = changes(conf({latin: latin}), conf({cyrillic: turned, "\ud800": "\udfff"})).rows
+    text = json.dumps([[one.place, one.before, one.now] for one in rows], ensure_ascii=False)
+    assert text.isascii()
+    assert len({one.place for one in rows}) == 3
+
+
+def test_documents_of_two_formats_are_never_said_to_be_the_same() -> None:
+    own = native({"version": 1})
+    differ = changes(TOY, own)
+    assert (differ.count, differ.is_same, differ.formats) == (0, False, ("fate_v1", "native"))
+    both = changes(own, native({"tasks": [{"a": 1}, 2]}))
+    assert [one.place for one in both.rows] == ["tasks[0].a", "tasks[1]", "version"]
+
+
+def approved_and_review(world: World, before: Document, now: Document) -> str:
+    first = world.add_job(party=HOST, initiator=GUEST, document=before)
+    world.write("t_job", {"f_job_id": first}, f_approval="approved", f_approval_by="ann", f_status="success",
+                f_approval_digest=digest_of(before), f_end_time=1, f_reason="done")  # fmt: skip
+    return add_review(world, now)
+
+
+def test_many_differences_are_shown_in_pages_and_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = {f"k{number:05}": number for number in range(MOST_SHOWN + 3)}
+    before = conf({key: value + 1 for key, value in many.items()}, job_parameters={})
+    job_id = approved_and_review(world, before, conf(many))
+    browser, address = Browser(world), f"/board/jobs/{job_id}"
+    page = browser.page(address)
+    assert f"{MOST_SHOWN} of {MOST_SHOWN + 4} differences from that document" in page.readable
+    assert page.text.count('class="place"') == MOST_SHOWN
+    [more] = [str(one.attributes["href"]) for one in page.tags if one.attributes.get("rel") == "next"]
+    second = browser.page(more)
+    assert f"4 of {MOST_SHOWN + 4} differences from that document, from number {MOST_SHOWN + 1} on" in second.readable
+    monkeypatch.setattr("fate_flow.web.jobs.document_changes.changes", None)
+    assert browser.page(more).text == second.text
+    monkeypatch.undo()
+    whole = browser.get(f"{address}/document")
+    assert (whole.mimetype, whole.json_module.loads(whole.text)["digest"]) == ("text/plain", form_digest(page))
+    assert '"k00202": 202' in whole.text
+
+
+def test_a_page_about_a_huge_document_is_asked_for_less_often(world: World) -> None:
+    for count, expected in ((3, FRESH), (MANY_VALUES + 1, CALM)):
+        huge = {f"k{number}": list[int]() for number in range(count)}
+        job_id = approved_and_review(world, conf({}, huge=huge), conf({}, huge={**huge, "new": count}))
+        page = Browser(world).page(f"/board/jobs/{job_id}")
+        assert "1 difference from that document" in page.readable
+        assert [one.attributes["data-poll"] for one in page.tags if "data-poll" in one.attributes] == [str(expected)]
