@@ -26,7 +26,7 @@ from fate_flow.peers.peer_http import PeerHttp
 from fate_flow.peers.pinned import PinnedParties
 from fate_flow.peers.signature import SiteSignature
 
-_SECONDS = 5.0               # how long a thread may wait for another party
+ANSWER_SECONDS = 5.0         # how long a thread may wait for another party
 _LONGEST_TEXT = 250          # characters of another server's text in a message
 _FORBIDDEN = 403             # by HTTP: the other server answers no requests of this party, or from this address
 _LONGEST_ANSWER = 16 * 1024 * 1024
@@ -36,9 +36,9 @@ class Inquirer:
     """Asks the servers of other parties, over kept-alive connections."""
 
     def __init__(
-        self, own_party_id: str, urls: Mapping[str, str], seconds: float = _SECONDS, auth: SiteSignature | None = None,
-        ca_files: Mapping[str, str] | None = None, pinned: PinnedParties | None = None, dialed: Path | None = None,
-        measures: Measures | None = None,
+        self, own_party_id: str, urls: Mapping[str, str], seconds: float = ANSWER_SECONDS,
+        auth: SiteSignature | None = None, ca_files: Mapping[str, str] | None = None,
+        pinned: PinnedParties | None = None, dialed: Path | None = None, measures: Measures | None = None,
     ) -> None:  # fmt: skip
         """`ca_files`: by party id, the certificates for its https server instead of the usual authorities. `pinned`
         recognises https servers by keys. `dialed`: the socket for parties that dial this one. `measures`
@@ -95,7 +95,7 @@ class Inquirer:
 def why_unreached(party_id: str, answer: Answer) -> str:
     """Return why the server that gave this answer does not take our requests; empty if it does."""
     if answer.retcode == NOT_AUTHENTICATED:
-        return f"refuses our signature: {sanitized(answer.retmsg, _LONGEST_TEXT)}"
+        return f"not authenticated: {sanitized(answer.retmsg, _LONGEST_TEXT)}"
     if answer.retcode == _FORBIDDEN:
         return f"refuses our requests: {sanitized(answer.retmsg, _LONGEST_TEXT)}"
     return answer.retmsg.removeprefix(f"party {party_id} does not answer: ") if answer.is_silence else ""

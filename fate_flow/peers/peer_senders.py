@@ -410,10 +410,10 @@ class _BadStatus(ValueError):
 
 
 class _NotBelieved(ValueError):
-    """The party refuses our signature. Nothing was carried out; it can be once the keys are right."""
+    """To the party, the request is not authenticated. Nothing was carried out; it can be once the keys are right."""
 
     def __init__(self, why: object) -> None:
-        super().__init__(f"refuses our signature: {_printable(why)}")
+        super().__init__(f"not authenticated: {_printable(why)}")
 
 
 def _text_of(response: PeerResponse) -> object:

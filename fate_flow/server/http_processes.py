@@ -34,8 +34,9 @@ from fate_flow.server.runtime import (
     JobIds,
     Wakeups,
     build_context,
+    call_back_of,
     disk_of,
-    inquirers,
+    inquirer_of,
     open_log,
     open_spool,
     open_store,
@@ -46,6 +47,7 @@ from fate_flow.server.runtime import (
 )
 from fate_flow.server.tracing.process_spans import ProcessSpans
 from fate_flow.services.context.wall_clock import now_on_the_wall
+from fate_flow.services.participant.call_back import is_silent_to
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.settings.settings import Settings
 from fate_flow.store.views.views import Views
@@ -108,7 +110,9 @@ class HttpProcesses:
             spans=self.spans.start("http"),
         )
         signature = expecting_answers(self.signature, settings, store)
-        inquirer, call_back = inquirers(settings, signature, pinned_parties(settings, store), measures)
+        pinned = pinned_parties(settings, store)
+        inquirer = inquirer_of(settings, signature, pinned, measures)
+        call_back = call_back_of(settings, signature, pinned, measures, is_silent_to(context))
         use_cases = UseCases(
             context,
             wake_scheduler(self.wakeups.scheduler),

@@ -14,7 +14,7 @@ from fate_flow.peers.pinned import PinnedParties, SeenTls
 from fate_flow.server.other_parties.answer_keys import expecting_answers
 from fate_flow.server.other_parties.party_routes import with_joined_routes
 from fate_flow.server.peer_tls import pinned_parties
-from fate_flow.server.runtime import inquirers, signature_of
+from fate_flow.server.runtime import inquirer_of, signature_of
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.asking import HeldNow, ask_what_is_held, parties_to_ask
 from fate_flow.settings.settings import Settings
@@ -47,7 +47,7 @@ def reach(settings: Settings, store: SqlStore, party_id: str, seconds: float) ->
     if route is None:
         return Reach("", f"port: party {party_id} has no route here any more", "not asked", None)
     pinned = pinned_parties(settings, store)
-    inquirer, _ = inquirers(settings, expecting_answers(signature_of(settings), settings, store), pinned)
+    inquirer = inquirer_of(settings, expecting_answers(signature_of(settings), settings, store), pinned)
     deadline = time.monotonic() + seconds
     while True:
         found = _asked(inquirer, pinned, party_id, route.url)
@@ -61,7 +61,7 @@ def held_elsewhere(context: Context, settings: Settings) -> HeldNow:
     FlowError."""
     store = cast("SqlStore", context.store)      # that of a home always is
     settings = with_joined_routes(settings, store)
-    inquirer, _ = inquirers(
+    inquirer = inquirer_of(
         settings, expecting_answers(signature_of(settings), settings, store), pinned_parties(settings, store)
     )  # fmt: skip
     parties = context.read(lambda tx: parties_to_ask(tx, settings.routes))
@@ -86,8 +86,8 @@ def named_problem(text: str) -> str:
 
 
 _SIGNS = (
-    ("clock", ("compare the clocks",)),
+    ("clock", ("compare the clocks", "correct the clocks")),
     ("name", ("cannot be resolved", "another server, that of party", "has no route here")),
-    ("key", ("TLS", "key", "signature", "signed")),
+    ("key", ("TLS", "key", "signature", "signed", "not authenticated")),
 )
 """What a problem is called, by parts of its text; what nobody knows is a matter of address, firewall and port."""

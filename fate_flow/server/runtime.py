@@ -32,7 +32,7 @@ from fate_flow.core.wire.v1.job_answers import MOST_PLACES
 from fate_flow.core.wire.v1.paths import deliver_path
 from fate_flow.engines.local.program_user import PASSES
 from fate_flow.engines.local.programs import ConfiguredProgramPolicy
-from fate_flow.peers.inquiry import Inquirer
+from fate_flow.peers.inquiry import ANSWER_SECONDS, Inquirer
 from fate_flow.peers.key_changes import own_signature
 from fate_flow.peers.network_errors import describe_network_error
 from fate_flow.peers.peer_http import PeerHttp, PeerResponse
@@ -424,20 +424,25 @@ def stream_calls(settings: Settings) -> StreamCalls:
     return StreamCalls(calls, call_backs_at_once(settings.http_threads))
 
 
-def inquirers(
-    settings: Settings, signature: SiteSignature | None, pinned: PinnedParties,
-    measures: Measures | None = None,
-) -> tuple[Inquirer, CallBack]:
-    """Return the inquirer that asks other parties for clients, and the check whether an initiator can be reached."""
-    urls = RouteUrls(settings.routes)
+def inquirer_of(
+    settings: Settings, signature: SiteSignature | None, pinned: PinnedParties, measures: Measures | None = None,
+    seconds: float = ANSWER_SECONDS,
+) -> Inquirer:  # fmt: skip
+    """Return what asks other parties for clients; `seconds`: how long it waits for an answer."""
     ca_files = {party_id: route.ca_file for party_id, route in settings.routes.items() if route.ca_file}
-    dialed = settings.dialed_socket
-    caller = Inquirer(settings.party_id, urls, _CALL_BACK_SECONDS, signature, ca_files, pinned, dialed, measures)
-    call_back = CallBack(caller.why_unreached, call_backs_at_once(settings.http_threads))
-    asks = Inquirer(
-        settings.party_id, urls, auth=signature, ca_files=ca_files, pinned=pinned, dialed=dialed, measures=measures
-    )
-    return asks, call_back
+    return Inquirer(
+        settings.party_id, RouteUrls(settings.routes), seconds, signature, ca_files, pinned, settings.dialed_socket,
+        measures,
+    )  # fmt: skip
+
+
+def call_back_of(
+    settings: Settings, signature: SiteSignature | None, pinned: PinnedParties, measures: Measures,
+    is_silent: Callable[[str], bool],
+) -> CallBack:  # fmt: skip
+    """Return the check whether an initiator can be reached; `is_silent`: as `CallBack`."""
+    caller = inquirer_of(settings, signature, pinned, measures, _CALL_BACK_SECONDS)
+    return CallBack(caller.why_unreached, is_silent, call_backs_at_once(settings.http_threads))
 
 
 _CALL_BACK_SECONDS = 3.0         # the longest time that a party delays its answer to `create`

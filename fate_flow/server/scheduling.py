@@ -53,7 +53,7 @@ from fate_flow.server.runtime import (
     SenderLog,
     Wakeups,
     build_context,
-    inquirers,
+    inquirer_of,
     keep_of,
     open_log,
     open_store,
@@ -134,7 +134,7 @@ class SchedulerLoop:
         # With its own cache of parsed documents: another thread must not change that of the scheduler.
         tidying = replace(context, specs={})
         retention, disk = _sweeper(settings, tidying), PartyDisk(settings, tidying)
-        inquirer, _ = inquirers(settings, self._auth, self._pinned, measures)
+        inquirer = inquirer_of(settings, self._auth, self._pinned, measures)
         self._record_work = record_work(
             settings, replace(context, specs={}), inquirer, lambda: self._scheduler.is_in_charge, store.close,
             wakeups.sealer, store.without_sync,

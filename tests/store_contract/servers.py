@@ -28,7 +28,7 @@ class SchedulerCases(Cases):
         assert each.peer_troubles() == {"10000": silent, "10001": cut_off}
         each.record_heartbeat("10000")
         assert each.heartbeats() == {"10000": 1}
-        both = PeerTrouble("10000", 5, "no answer in time", 9, "refuses our signature")
+        both = PeerTrouble("10000", 5, "no answer in time", 9, "not authenticated")
         each.note_trouble(both)
         each.note_trouble(PeerTrouble("10001"))
         assert each.peer_troubles() == {"10000": both}

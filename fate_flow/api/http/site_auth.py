@@ -103,9 +103,8 @@ class SiteAuth:
     def _check(self, source: str, signature_input: SignatureInput | None) -> None:
         if signature_input is None:
             raise NotAuthenticated(
-                f"party {self._own} requires signed requests of party {source} on this port "
-                "(docs/reference/signatures.md): let the route of that party name the gateway here (https), or turn on "
-                "authentication.site there"
+                f"party {self._own} requires signed requests of party {source} (docs/reference/signatures.md): turn on "
+                f"authentication.site at party {source}, or let its route name the gateway of party {self._own} (https)"
             )
         destination = request.headers.get(DEST_PARTY_ID, "")
         if destination != self._own:

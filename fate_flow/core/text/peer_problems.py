@@ -30,7 +30,7 @@ _SIGNS: tuple[tuple[PeerProblem, tuple[str, ...]], ...] = (
     (PeerProblem.REFUSED, ("connection refused", "no route to its", "keeps no connection open", "is not connected")),
     (PeerProblem.PROXY, ("a proxy in between",)),
     (PeerProblem.KEY, ("accepts none of our keys", "key list", "by no key", "no key", "key id", "keyid", "revoked")),
-    (PeerProblem.SIGNATURE, ("signature", "signed")),
+    (PeerProblem.SIGNATURE, ("signature", "signed", "not authenticated")),
     (PeerProblem.TLS, ("TLS", "certificate")),
     (PeerProblem.VERSION, ("HTTP status 404", "HTTP status 405", "does not offer", "protocol")),
     (PeerProblem.PROXY, ("HTTP status", "not JSON", "broken off or garbled", "is not an object")),

@@ -255,7 +255,7 @@ def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str)
         raise BadRequest(f"role: {command.to} has no seat in job {command.job_id}")
     check_own_seats(unit.context, create.document, spec)
     check_none_is_revoked(unit, spec)
-    _check_keys(unit, command.to, spec)
+    check_keys(unit, command.to, spec)
     accept(unit, spec, command.job_id)
     if statement is CommandKind.CREATE:
         remember_accepted(unit.context, digest, spec)
@@ -291,7 +291,7 @@ def check_none_is_revoked(unit: UnitOfWork, spec: JobSpec) -> None:
             raise PermissionDenied(f"party {party_id} was revoked at party {unit.context.party_id}")
 
 
-def _check_keys(unit: UnitOfWork, party: Party, spec: JobSpec) -> None:
+def check_keys(unit: UnitOfWork, party: Party, spec: JobSpec) -> None:
     """Check that this party has the keys of all other parties in the job, because their workers also send requests
     directly to each other. Raises PermissionDenied."""
     others = sorted({one.party_id for one in spec.parties} - {unit.context.party_id, "0"})

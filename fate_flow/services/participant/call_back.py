@@ -2,7 +2,8 @@
 
 The test is one short request to the configured route of the caller, outside of any transaction; it causes no request
 back. Only a few handlers may wait for it at once, and a success is remembered for a while. So neither many callers nor
-two parties that send `create` to each other can use up the handlers of a server.
+two parties that send `create` to each other can use up the handlers of a server. A success does not count any more
+once the scheduler's own requests to that party fail: what the answers to heartbeats say, the test says as well.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterable
 
 from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.wire.v1.queries import wants_call_back
+from fate_flow.services.context.ports import Context
 
 Reach = Callable[[str], str]
 """Given a party id, returns why this party does not reach that party's server; empty if it does, or if unknown."""
@@ -22,18 +24,30 @@ def reaches_all(_: str) -> str:
     return ""
 
 
+def is_silent_to(context: Context) -> Callable[[str], bool]:
+    """Return whether a party has not answered the latest request of this party's scheduler, by its party id."""
+    def is_silent(party_id: str) -> bool:
+        trouble = context.read(lambda tx: tx.peer_troubles()).get(party_id)
+        return trouble is not None and trouble.silent_since > 0
+
+    return is_silent
+
+
 class CallBack:
     def __init__(
-        self, ask: Reach, most: int = 4, seconds: float = 10.0, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
-        """`most`: tests at the same time; a success is remembered for `seconds`."""
-        self._ask, self._seconds, self._monotonic = ask, seconds, monotonic
+        self, ask: Reach, is_silent: Callable[[str], bool], most: int = 4, seconds: float = 10.0,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        """`most`: tests at the same time. A success is remembered for `seconds`, as long as the party with this id
+        is not `is_silent`."""
+        self._ask, self._is_silent, self._seconds, self._monotonic = ask, is_silent, seconds, monotonic
         self._slots = threading.Semaphore(most)
         self._reached: dict[str, float] = {}      # by party id: when it was reached last
 
     def __call__(self, party_id: str) -> str:
         reached = self._reached.get(party_id)
-        if reached is not None and self._monotonic() - reached < self._seconds:
+        is_recent = reached is not None and self._monotonic() - reached < self._seconds
+        if is_recent and not self._is_silent(party_id):
             return ""
         if not self._slots.acquire(blocking=False):
             return ""

@@ -31,7 +31,7 @@ from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.initiator.unanswered import unanswered_text
 from fate_flow.services.models.storing import note_chosen
-from fate_flow.services.participant.admission import accept, check_early, own_seats
+from fate_flow.services.participant.admission import accept, check_early, check_keys, own_seats
 from fate_flow.services.participant.stream_calls import StreamCalls
 from fate_flow.services.use_cases.units import Units
 from fate_flow.services.use_cases.who_asked import note_who_asked, record_tables_asked
@@ -97,13 +97,14 @@ class Submits:
     def examine(self, spec: JobSpec) -> None:
         """Check all that this server can check of a submit by itself, and store nothing.
 
-        Raises BadDocument if this party cannot initiate the job; NoSpace if it takes nothing new; the errors of
-        `accept` if it cannot take part."""
+        Raises BadDocument if this party cannot initiate the job; NoSpace if it takes nothing new; PermissionDenied if
+        it lacks a key of another party; the errors of `accept` if it cannot take part."""
         check_space_for_client(self._units.context)
         check_early(self._units.context, spec)
 
         def check(unit: UnitOfWork) -> None:
             self._initiator.check_own(unit, spec)
+            check_keys(unit, spec.initiator, spec)
             accept(unit, spec)
 
         self._units.carry_out(check)

@@ -13,7 +13,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
+from fate_flow.cli.connection.client import Client
+from fate_flow.cli.connection.settings_file import find_server
+from fate_flow.cli.output.progress import PlainScreen
+from fate_flow.cli.output.watch import JobView, watch
 from fate_flow.cli.server import service
 from tests.kit.servers.lending import PARTIES, Servers, a_root
 from tests.kit.servers.party_servers import (
@@ -26,6 +31,7 @@ from tests.kit.servers.party_servers import (
     job_of,
     running_cluster,
 )
+from tests.kit.site_keys import write_private_key
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
@@ -34,7 +40,9 @@ LIMITS = {
     "poll_interval": 0.3, "heartbeat_interval": 0.3, "party_silence": 10, "initiator_silence": 30, "drain_timeout": 1,
     "retry_wait": 0.3, "remote_request_timeout": 120,
 }  # fmt: skip
+PATIENT = {**LIMITS, "party_silence": 100, "initiator_silence": 120}
 NOT_HERE = f"this server is party 7777, not {HOST}"
+CUT_OFF = f"host {HOST} cannot reach guest {GUEST} ("
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +79,16 @@ def seat_of(cluster: Cluster, job_id: str, party_id: str) -> dict[str, Any]:
     return seat
 
 
+def listed(party: PartyServer, other: str) -> dict[str, Any]:
+    """A line of `flow party list`."""
+    [found] = [one for one in party.ask("party/list")["parties"] if one["party_id"] == other]
+    assert isinstance(found, dict)
+    return found
+
+
 def tries(cluster: Cluster, party_id: str) -> int:
     """How often the initiator has asked a party that does not answer."""
-    [found] = [one for one in cluster.guest.ask("party/list")["parties"] if one["party_id"] == party_id]
-    return int(found.get("failures", 0))
+    return int(listed(cluster.guest, party_id).get("failures", 0))
 
 
 @pytest.mark.heavy
@@ -119,6 +133,69 @@ def test_a_party_that_cannot_reach_who_asks_says_so_and_takes_no_job_of_it(serve
 
 
 @contextmanager
+def configured(party: PartyServer, **sections: Any) -> Iterator[None]:
+    """A server that is started meanwhile has other sections in its configuration."""
+    file = party.home / "conf" / "local.service_conf.yaml"
+    before = file.read_text(encoding="utf-8")
+    file.write_text(yaml.safe_dump({**yaml.safe_load(before), **sections}), encoding="utf-8")
+    yield
+    file.write_text(before, encoding="utf-8")
+
+
+class UntilItIsCutOff(PlainScreen):
+    """What `flow job watch` prints. Once it says that the host is cut off, that has been so for too long."""
+
+    def __init__(self, guest: PartyServer) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self._guest = guest
+
+    def show(self, view: JobView) -> None:
+        super().show(view)
+        if CUT_OFF in view.waits_for:
+            self._guest.write("UPDATE t_peer SET f_cut_off_since = 1 WHERE f_cut_off_since > 0")
+
+    def tell(self, text: str) -> None:
+        self.lines.append(text)
+
+
+def test_a_host_that_does_not_sign_yet_as_its_initiator_requires_is_cut_off(servers: Cluster) -> None:
+    """Signatures are switched on at one side first, while a job runs."""
+    guest, document = servers.guest, waiting_for(servers.root / "never", HOST)
+    job_id = servers.submit(document)
+    for party in (guest, servers.host):
+        party.worker_of(job_id, "wait")
+    for number, other in enumerate((HOST, OTHER), 2):
+        key = write_private_key(guest.home / f"{other}.pem", number)
+        assert guest.post("key/public/save", {"party_id": other, "key": key.public.pem})["retcode"] == 0
+    write_private_key(guest.home / "keys" / "site.pem", 1)
+    servers.kill(GUEST)
+    guest.write("UPDATE t_scheduler SET f_steady = f_steady + 200000")       # it runs for longer than it is patient
+    with configured(guest, authentication={"site": {"switch": True}}, limits=PATIENT):
+        servers.start(GUEST)
+        eventually(lambda: CUT_OFF in guest.ask("job/explain", {"job_id": job_id})["wait_reason"], "that it is noticed")
+        [row] = guest.ask("job/list/job", {"job_id": job_id})["jobs"]
+        assert CUT_OFF in row["wait_reason"]
+        why = f"cannot reach party {GUEST}: not authenticated: party {GUEST} requires signed requests"
+        seen = listed(guest, HOST)
+        assert (seen["status"], why in seen["message"]) == ("cannot reach this party", True)
+        for ask in ("job/validate", "job/submit"):
+            refused = guest.post(ask, document)
+            assert (refused["retcode"], f"host {HOST}: {why}" in refused["retmsg"]) == (103, True), refused
+        screen = UntilItIsCutOff(guest)
+        assert watch(Client(lambda: find_server(guest.url)), job_id, screen).status == "failed"
+        assert any(f": running: {CUT_OFF}" in line for line in screen.lines)
+        row = guest.wait(job_id, "failed")
+        assert (row["f_reason"], row["f_caused_by"]) == ("party_unreachable", f"host {HOST}")
+        assert CUT_OFF in row["f_message"]
+        servers.host.wait(job_id, "failed")
+        servers.kill(GUEST)
+    servers.start(GUEST)
+    for other in (HOST, OTHER):
+        guest.ask("key/public/delete", {"party_id": other})
+
+
+@contextmanager
 def somebody_else_at(party: PartyServer, says_who: str = "") -> Iterator[None]:
     """Another party's server answers at the address of one that is dead."""
     address = urlsplit(party.url)
@@ -160,7 +237,7 @@ def test_a_party_at_whose_address_another_one_answers_is_lost(servers: Cluster) 
     with somebody_else_at(servers.host):
         row = servers.guest.wait(job_id, "failed")
         assert (row["f_reason"], row["f_caused_by"]) == ("party_unreachable", f"host {HOST}")
-        [seen] = [one for one in servers.guest.ask("party/list")["parties"] if one["party_id"] == HOST]
+        seen = listed(servers.guest, HOST)
         assert (seen["status"], NOT_HERE in seen["message"]) == ("does not answer", True)
     servers.start(HOST)
     servers.host.wait(job_id, "failed")

@@ -194,9 +194,9 @@ def test_a_wrong_key_is_told_at_the_submit(signing: Cluster) -> None:
     with signing.unchanged(besides={"t_outbox"}):       # that the job has failed is told once the key is right
         refused = signing.guest.submit(toy())
         assert refused["retcode"] == 103
-        text = f"party 10000: refuses our signature: keyid: the request was signed with key {right[:16]}..."
+        text = f"party 10000: not authenticated: keyid: the request was signed with key {right[:16]}..."
         assert text in refused["retmsg"], refused
-    eventually(lambda: "refuses our signature" in seen(signing.guest, HOST)["message"], "the refusal in the list")
+    eventually(lambda: "not authenticated" in seen(signing.guest, HOST)["message"], "the refusal in the list")
     assert seen(signing.guest, HOST)["status"] == "does not answer"
     refusals = [line for line in signing.host.log("fate_flow", "fate_flow_stat.log") if "refused" in line]
     assert any(f"of party '{GUEST}'" in line and wrong[:16] in line for line in refusals)

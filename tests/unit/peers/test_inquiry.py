@@ -98,7 +98,7 @@ def test_a_plain_v1_server_answers_what_it_does_not_know(peer: Peer, status: int
     [
         ('{"retcode": 0, "retmsg": "success", "data": {}}', ""),
         ('{"retcode": 108, "retmsg": "party 9999 has no route here"}', ""),
-        ('{"retcode": 109, "retmsg": "the key is not known"}', "refuses our signature: the key is not known"),
+        ('{"retcode": 109, "retmsg": "the key is not known"}', "not authenticated: the key is not known"),
         ('{"retcode": 403, "retmsg": "Host: x is no name of this server"}',
          "refuses our requests: Host: x is no name of this server"),
         ('{"retcode": 100, "retmsg": "<NotFound \'404: Not Found\'>"}', ""),

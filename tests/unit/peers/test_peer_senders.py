@@ -330,6 +330,6 @@ def test_what_may_fail_fails_with_the_words_of_the_refusal(peer: Peer, recorder:
     sender.post(commands(1, K.CREATE))
     [(_, answer)] = recorder.take()
     assert answer.retcode == UNREACHABLE
-    assert "party 10000: refuses our signature: party 10000 has no public key of party 9999" in answer.retmsg
+    assert "party 10000: not authenticated: party 10000 has no public key of party 9999" in answer.retmsg
     assert "\x1b" not in answer.retmsg
     assert sender.state().error == answer.retmsg.partition("party 10000: ")[2]

@@ -13,7 +13,7 @@ from fate_flow.core.access.key_list import KeyState, PartyKeys
 from fate_flow.core.access.site import SiteRule
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.peers.signature import INPUT
-from fate_flow.server.reach import reach
+from fate_flow.server.reach import named_problem, reach
 from fate_flow.server.runtime import prepare_home
 from fate_flow.settings.parties import Route
 from fate_flow.settings.settings import Settings
@@ -72,6 +72,15 @@ def test_an_authority_of_the_route_vouches_for_its_server(settings: Settings, st
     finally:
         server.close()
     assert (found.there, len(server.asked)) == ("", 1)
+
+
+@pytest.mark.parametrize(("text", "named"), [
+    ("not authenticated: expires: is 90 s before the time of party 10000: correct the clocks", "clock"),
+    ("not authenticated: nonce: a request with this nonce was already accepted", "key"),
+    ("connection refused", "port"),
+])  # fmt: skip
+def test_a_problem_begins_with_what_has_to_be_corrected(text: str, named: str) -> None:
+    assert named_problem(text) == f"{named}: {text}"
 
 
 def test_a_party_that_was_removed_meanwhile_is_not_asked(settings: Settings, store: SqlStore, peer: Peer) -> None:

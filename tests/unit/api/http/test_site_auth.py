@@ -253,7 +253,10 @@ def test_a_wrong_key(world: World, tmp_path: Path, key: PrivateKey) -> None:
 
 def test_an_unsigned_request(world: World) -> None:
     said = refusal(post(world, headers("10000", "9999")))
-    assert "party 9999 requires signed requests of party 10000" in said
+    assert said == (
+        "party 9999 requires signed requests of party 10000 (docs/reference/signatures.md): turn on "
+        "authentication.site at party 10000, or let its route name the gateway of party 9999 (https)"
+    )
 
 
 def test_a_key_that_is_deleted_is_not_believed_any_more(world: World, key: PrivateKey) -> None:
@@ -491,5 +494,6 @@ def test_a_job_with_a_party_whose_key_is_missing_is_refused(world: World, key: P
         "job_parameters": {"common": {"task_cores": 1}}, "component_parameters": {},
     }
     dsl = {"components": {"toy_0": {"module": "SecureAddExample"}}}
-    said = world.ask("job/submit", {"job_dsl": dsl, "job_runtime_conf": conf})
-    assert "guest 9999 has no public key of party 10000 (flow key save, there)" in said["retmsg"], json.dumps(said)
+    for route in ("job/submit", "job/validate"):
+        said = world.ask(route, {"job_dsl": dsl, "job_runtime_conf": conf})
+        assert "guest 9999 has no public key of party 10000 (flow key save, there)" in said["retmsg"], json.dumps(said)

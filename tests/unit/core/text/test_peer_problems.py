@@ -16,9 +16,10 @@ from fate_flow.core.text.peer_problems import PeerProblem, problem_in
     ("no TLS connection (it accepts none of our keys: its operator has revoked this party)", PeerProblem.KEY),
     ("no TLS connection (WRONG_VERSION_NUMBER)", PeerProblem.TLS),
     ("no TLS connection (its certificate was signed by no key that is known and valid)", PeerProblem.KEY),
-    ("refuses our signature: created: is 900 s before the time of party 9999, at most 300 s are allowed: correct the "
+    ("not authenticated: created: is 900 s before the time of party 9999, at most 300 s are allowed: correct the "
      "clocks", PeerProblem.CLOCK),
-    ("refuses our signature: signature: does not match the request", PeerProblem.SIGNATURE),
+    ("not authenticated: signature: does not match the request", PeerProblem.SIGNATURE),
+    ("not authenticated: nonce: a request with this nonce was already accepted", PeerProblem.SIGNATURE),
     ("its answer is not signed, as routes.10000.signed_answers requires (HTTP status 200)", PeerProblem.SIGNATURE),
     ("digest: is not that of its answer; a proxy in between has changed the answer", PeerProblem.PROXY),
     ("HTTP status 404: this server does not offer the route", PeerProblem.VERSION),

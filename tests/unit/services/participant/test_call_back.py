@@ -7,10 +7,11 @@ import threading
 import pytest
 
 from fate_flow.core.model.job import Command, CommandKind
+from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.wire.v1.queries import CALL_BACK
 from fate_flow.server.runtime import call_backs_at_once, waiting_at_once
-from fate_flow.services.participant.call_back import CallBack
+from fate_flow.services.participant.call_back import CallBack, is_silent_to
 from fate_flow.services.use_cases.use_cases import UseCases
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.party_commands import JOIN, command, create
@@ -82,11 +83,29 @@ def test_a_good_answer_holds_for_a_while_and_a_bad_one_does_not() -> None:
         asked.append(party_id)
         return answers.pop(0)
 
-    call_back = CallBack(ask, seconds=10, monotonic=lambda: now[0])
+    call_back = CallBack(ask, is_silent=lambda _: False, seconds=10, monotonic=lambda: now[0])
     assert [call_back("9999"), call_back("9999")] == ["", ""]
     now[0] = 10.0
     assert [call_back("9999"), call_back("9999"), call_back("9999")] == [REFUSED, "", ""]
     assert len(asked) == 3
+
+
+def test_a_good_answer_does_not_hold_once_the_scheduler_gets_none() -> None:
+    """What the answer to a heartbeat says, the call back does not deny."""
+    host, asked = HandServer("10000"), list[str]()
+
+    def ask(party_id: str) -> str:
+        asked.append(party_id)
+        return REFUSED if len(asked) == 2 else ""
+
+    call_back = CallBack(ask, is_silent_to(host.context), seconds=10, monotonic=lambda: 0.0)
+    assert [call_back("9999"), call_back("9999"), len(asked)] == ["", "", 1]
+    with host.store.transaction() as tx:
+        tx.note_trouble(PeerTrouble("9999", silent_since=1_000, silence=REFUSED))
+    assert [call_back("9999"), call_back("9999"), len(asked)] == [REFUSED, "", 3]
+    with host.store.transaction() as tx:
+        tx.note_trouble(PeerTrouble("9999", cut_off_since=1_000))     # it does not reach us, which is another matter
+    assert [call_back("9999"), call_back("10001"), len(asked)] == ["", "", 4]
 
 
 def test_only_so_many_wait_for_it_at_once_and_the_others_are_not_refused() -> None:
@@ -97,7 +116,7 @@ def test_only_so_many_wait_for_it_at_once_and_the_others_are_not_refused() -> No
         assert may_answer.wait(90)
         return REFUSED
 
-    call_back, found = CallBack(ask, most=1), list[str]()
+    call_back, found = CallBack(ask, is_silent=lambda _: False, most=1), list[str]()
     waiting = threading.Thread(target=lambda: found.append(call_back("9999")))
     waiting.start()
     assert is_asked.wait(90)
