@@ -20,7 +20,7 @@ MAY_BE_MISSING = ("collect", "model", "clean", "align")
 
 
 class RecordedHost(FatePeer):
-    """Says what was recorded as soon as it was asked all that it had been asked before."""
+    """Says what was recorded as soon as it was asked all that it had been asked before, in that order."""
 
     def __init__(self, name: str) -> None:
         super().__init__("10000")
@@ -30,11 +30,10 @@ class RecordedHost(FatePeer):
 
     def answer(self, path: str, body: Mapping[str, Any]) -> Envelope:
         asked = Exchange(False, path, {}, body, {})
-        found = next((one for one in self._left if not one.is_from_fate and one.verb == asked.verb), None)
-        if found is None:
-            assert asked.verb.endswith(MAY_BE_MISSING), asked.verb
+        if asked.verb != self.next_verb:
+            assert asked.verb.endswith(MAY_BE_MISSING), f"asked {asked.verb}, not {self.next_verb or 'no more'}"
             return {"retcode": 103 if asked.verb.endswith("collect") else 0, "retmsg": ""}
-        self._left.remove(found)
+        found = self._left.pop(0)
         self._speak()
         return dict(found.answer)
 
@@ -47,7 +46,7 @@ class RecordedHost(FatePeer):
     @property
     def next_verb(self) -> str:
         """What it was asked next; empty when that was all."""
-        return next((one.verb for one in self._left if not one.is_from_fate), "")
+        return self._left[0].verb if self._left else ""
 
 
 def end_our_workers(world: OurGuest, status: Callable[[TaskKey], None]) -> None:
@@ -80,6 +79,14 @@ def stop(world: OurGuest) -> None:
     world.use_cases.jobs.stop(world.job_id)
     world.pump()
     end_our_workers(world, lambda key: world.ours.sees(key, STOPPED))
+
+
+def test_whoever_asks_in_another_order_is_told() -> None:
+    create, waiting, check, *_ = recorded("genuine-host-reader")
+    host = RecordedHost("genuine-host-reader")
+    assert host.answer(create.path, create.body)["retcode"] == 0
+    with pytest.raises(AssertionError, match=f"asked {check.verb}, not {waiting.verb}"):
+        host.answer(check.path, check.body)
 
 
 def test_a_job_of_one_task() -> None:
