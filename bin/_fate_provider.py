@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -52,15 +52,16 @@ def _installed(folder: Path, python: str) -> Path:
         return own
     _check(folder, python)
     began = time.monotonic()
-    listed = _packages()
+    listed = packages()
     _say(f"FATE {VERSION} into {folder}: {len(listed)} packages, about 350 MB to download, 1.3 GB on the disk")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     with (folder.parent / f"{folder.name}.log").open("w", encoding="utf-8") as log:
         _run([python, "-m", "venv", "--without-pip", str(folder)], log)
-        torch = [one for one in listed if one.startswith("torch==")]
-        _install_torch(own, torch[0], log)
-        _install(own, [one for one in listed if one not in torch], log, len(listed))
+        _install_torch(own, listed["torch"], log)
+        first = ("torch", "setuptools")                 # setuptools compiles one of the others
+        _install(own, first[1:], 1, listed, log)
+        _install(own, [name for name in listed if name not in first], len(first), listed, log)
         _say("importing them once, which compiles them ...")
         _run([str(own), "-I", "-c", _MODULES], log)
     stamp.write_text(_wanted(folder), encoding="utf-8")
@@ -83,9 +84,10 @@ def _check(folder: Path, python: str) -> None:
         raise Failed(f"{nearest} has {free:.0f} MB of free space; {NEEDED_MB} are needed (--into names another folder)")
 
 
-def _packages() -> list[str]:
-    lines = PACKAGES.read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
+def packages() -> dict[str, str]:
+    """Return the requirement of each package by its name, with the digests of its files."""
+    lines = PACKAGES.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    return {line.partition("==")[0]: " ".join(line.split()) for line in lines if line and not line.startswith("#")}
 
 
 def _wanted(folder: Path) -> str:
@@ -95,27 +97,32 @@ def _wanted(folder: Path) -> str:
 
 def _install_torch(own: Path, torch: str, log: TextIOWrapper) -> None:
     """Install torch from the configured indexes if they have the build for processors, else from PyTorch's own."""
-    _say(f"{torch}, the largest: 190 MB, 750 MB on the disk ...")
+    name = torch.partition(" ")[0]
+    _say(f"{name}, the largest: 190 MB, 750 MB on the disk ...")
     pip = _pip(own, [torch])
     if _lines_of(pip, log) and _lines_of([*pip, "--index-url", CPU_INDEX], log):
-        raise Failed(_reason(log, f"{torch} cannot be installed, also not from {CPU_INDEX}"))
+        raise Failed(_reason(log, f"{name} cannot be installed, also not from {CPU_INDEX}"))
 
 
-def _install(own: Path, listed: Sequence[str], log: TextIOWrapper, total: int) -> None:
-    code = _lines_of(_pip(own, listed), log, total)
-    if code:
+def _install(own: Path, names: Sequence[str], done: int, listed: Mapping[str, str], log: TextIOWrapper) -> None:
+    """Install these packages of all that are listed; so many are done."""
+    if _lines_of(_pip(own, [listed[name] for name in names]), log, done, len(listed)):
         what = "the packages cannot be installed; mmh3 is compiled, which needs a C++ compiler (g++)"
         raise Failed(_reason(log, what))
 
 
 def _pip(own: Path, listed: Sequence[str]) -> list[str]:
+    """Return the command of pip that installs these: files with other digests are refused, and what is compiled uses
+    what is installed, since pip would download setuptools for it without a digest."""
+    chosen = own.parents[1] / "installing.txt"
+    chosen.write_text("".join(f"{one}\n" for one in listed), encoding="utf-8")
     pip = [sys.executable, "-m", "pip", "--python", str(own), "install", "--no-deps", "--no-compile"]
-    return [*pip, "--progress-bar", "off", *listed]
+    return [*pip, "--progress-bar", "off", "--no-build-isolation", "--require-hashes", "-r", str(chosen)]
 
 
-def _lines_of(argv: Sequence[str], log: TextIOWrapper, total: int = 0) -> int:
+def _lines_of(argv: Sequence[str], log: TextIOWrapper, done: int = 0, total: int = 0) -> int:
     """Run pip, write what it prints to the log, and say which package it is at. Return its exit code."""
-    at, name, megabytes = 1, "", 0.0
+    at, name, megabytes = done, "", 0.0
     for line in _printed(argv, log):
         if (found := _FOUND.match(line)) and total:
             at, name = at + 1, found[1]

@@ -1,8 +1,8 @@
 """Write `requirements/*.txt`: every package that `bin/*` installs, with its version and the sha256 of its files.
 
-uv finds the versions, for Python 3.11 to 3.13 on Linux. It is a locked package itself, in its own environment under
-`.cache/lock`. This also updates versions and dates in the tables of docs/reference/dependencies.md; add the row of a
-new package by hand (tests/unit/test_requirements.py names it).
+uv finds the versions, for Python 3.11 to 3.13 on Linux, and for 3.11 alone where FATE's components run. It is a locked
+package itself, in its own environment under `.cache/lock`. This also updates versions and dates in the tables of
+docs/reference/dependencies.md; add the row of a new package by hand (tests/unit/test_requirements.py names it).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,10 @@ LINE = re.compile(r"([A-Za-z0-9][\w.-]*)==([\w.!+]+)")
 ROW = re.compile(r"(\| \[([\w.-]+)\]\(\S+\) \|)[^|]*\|[^|]*\|")
 HEAD = "# Written by bin/lock; see docs/reference/dependencies.md.\n"
 
-OTHERS = ("fate_client", "fate_client_2", "flower", "flower_1_41", "xgboost", "spu", "ray", "go")
-"""Environments of their own (bin/_environment.py); `requirements/*.in` says what each is for."""
+OTHERS = ("fate_client", "fate_client_2", "fate_provider", "flower", "flower_1_41", "xgboost", "spu", "ray", "go")
+"""Environments of their own (bin/_environment.py, bin/_fate_provider.py); `requirements/*.in` says what each is for."""
+COMPLETE = {"fate_provider": "==3.11.*"}
+"""Locks with exactly what is asked for, without what that asks for in turn, and the Python that they are for."""
 OVERRIDES = {"flower": ["certifi"], "xgboost": ["nvidia-nccl-cu12; sys_platform == 'none'"]}
 """Requirements that replace those of packages. Flower 1.42 asks for a certifi newer than any that can be downloaded;
 XGBoost needs NCCL (300 MB) for several GPUs alone."""
@@ -52,8 +54,20 @@ def groups() -> list[Group]:
     server = lines_of(config["options"]["install_requires"])
     test = lines_of(config["options.extras_require"]["test"])
     build = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
-    others = ({name: lines_of((LOCKS / f"{name}.in").read_text(encoding="utf-8"))} for name in OTHERS)
+    others = ({name: list(_asked_for(name))} for name in OTHERS)
     return [{"server": server, "test": [*server, *test], "build": [*build, "pip"], "lock": ["uv"]}, *others]
+
+
+def _asked_for(name: str) -> dict[str, list[str]]:
+    """Return the requirements in a file `*.in`, each with the digests that stand there: of files that PyPI does not
+    have."""
+    lines = lines_of((LOCKS / f"{name}.in").read_text(encoding="utf-8"))
+    return {one: digests for one, *digests in (line.split(" --hash=") for line in lines)}
+
+
+def _given(name: str) -> dict[str, list[str]]:
+    """Return the requirements of a lock for which uv looks up nothing, with their digests."""
+    return {one: digests for one, digests in _asked_for(name).items() if digests} if name in OTHERS else {}
 
 
 def section_of(group: Group) -> str:
@@ -73,14 +87,19 @@ def versions_of(group: Group) -> dict[str, str]:
 
 def project_of(group: Group, kept: Mapping[str, str]) -> str:
     """Return a pyproject.toml for uv that requires the group; packages in `kept` keep their versions."""
-    extras = "".join(f"{name} = {json.dumps(wanted)}\n" for name, wanted in group.items())
+    at_pypi = {name: [one for one in wanted if one not in _given(name)] for name, wanted in group.items()}
+    extras = "".join(f"{name} = {json.dumps(wanted)}\n" for name, wanted in at_pypi.items())
+    pythons = next((COMPLETE[name] for name in group if name in COMPLETE), PYTHONS)
+    alone = [one.partition("==")[0] for name, wanted in at_pypi.items() if name in COMPLETE for one in wanted]
     return (
-        f'[project]\nname = "locked"\nversion = "0"\nrequires-python = "{PYTHONS}"\n'
+        f'[project]\nname = "locked"\nversion = "0"\nrequires-python = "{pythons}"\n'
         f"[project.optional-dependencies]\n{extras}"
         "[tool.uv]\nenvironments = [\"sys_platform == 'linux'\"]\n"
         f"constraint-dependencies = {json.dumps([f'{name}=={version}' for name, version in kept.items()])}\n"
         f"override-dependencies = {json.dumps([one for name in group for one in OVERRIDES.get(name, ())])}\n"
-        '[[tool.uv.dependency-metadata]]\nname = "fate-client"\nrequires-dist = []\n'
+        + "".join(
+            f'[[tool.uv.dependency-metadata]]\nname = "{one}"\nrequires-dist = []\n' for one in ("fate-client", *alone)
+        )
     )
 
 
@@ -95,8 +114,14 @@ def lock(uv: Path, group: Group, upgraded: Collection[str]) -> dict[str, str]:
                 uv, "export", "--quiet", "--frozen", "--no-emit-project", "--no-header", "--no-annotate",
                 "--format", "requirements-txt", "--extra", name, cwd=folder,
             )  # fmt: skip
-            (LOCKS / f"{name}.txt").write_text(HEAD + text, encoding="utf-8")
+            (LOCKS / f"{name}.txt").write_text(HEAD + with_given(text, _given(name)), encoding="utf-8")
         return _dates(tomllib.loads(Path(folder, "uv.lock").read_text(encoding="utf-8")))
+
+
+def with_given(text: str, given: Mapping[str, Sequence[str]]) -> str:
+    """Return a lock with these requirements and their digests, too."""
+    digests = {one: "".join(f" \\\n    --hash={digest}" for digest in found) for one, found in given.items()}
+    return text + "".join(f"{one} ; sys_platform == 'linux'{found}\n" for one, found in digests.items())
 
 
 def _dates(found: Mapping[str, Any]) -> dict[str, str]:
@@ -115,7 +140,7 @@ def with_versions(text: str, versions: Mapping[str, str], dates: Mapping[str, st
 
     def row(found: re.Match[str]) -> str:
         name = found[2].lower()
-        return f"{found[1]} {versions[name]} | {dates[name]} |" if name in versions else found[0]
+        return f"{found[1]} {versions[name]} | {dates[name]} |" if name in versions and name in dates else found[0]
 
     return head + mark + ROW.sub(row, body) + following + tail
 

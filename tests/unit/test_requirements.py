@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,40 @@ def test_a_lock_has_what_is_asked_for(name: str, group: list[str]) -> None:
     found = versions(name)
     for one in requirements(group):
         assert one.specifier.contains(found[canonicalize_name(one.name)]), one
+
+
+def test_every_lock_is_looked_at() -> None:
+    assert {path.stem for path in (CHECKOUT / "requirements").glob("*.txt")} == set(LOCKS)
+
+
+def test_a_requirement_that_pypi_does_not_have_brings_its_digests_along() -> None:
+    asked = (CHECKOUT / "requirements" / "fate_provider.in").read_text(encoding="utf-8")
+    [torch] = [line for line in asked.splitlines() if "--hash" in line]
+    [(_, found)] = [(one, line) for one, line in locked_lines("fate_provider") if one.name == "torch"]
+    assert HASH.findall(found) == HASH.findall(torch) != []
+    text = LOCK.with_given("a==1\n", {"torch==2+cpu": ["sha256:0", "sha256:1"]})
+    assert text == "a==1\ntorch==2+cpu ; sys_platform == 'linux' \\\n    --hash=sha256:0 \\\n    --hash=sha256:1\n"
+
+
+def test_fates_components_are_installed_by_their_digests_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without build isolation: pip would download what compiles a package without a digest."""
+    provider, installed, commands = script("_fate_provider"), list[str](), list[list[str]]()
+
+    def pip(argv: list[str], log: object) -> Iterator[str]:
+        assert argv[-4:-1] == ["--no-build-isolation", "--require-hashes", "-r"]
+        installed.extend(Path(argv[-1]).read_text(encoding="utf-8").splitlines())
+        yield "exit 0"
+
+    monkeypatch.setattr(provider, "_printed", pip)
+    monkeypatch.setattr(provider, "_run", lambda argv, log: commands.append(argv))
+    monkeypatch.setattr(provider, "_check", lambda folder, python: None)
+    provider.install(tmp_path / "fate", "python3.11")
+    assert [one[1:3] for one in commands] == [["-m", "venv"], ["-I", "-c"]]
+    assert [one.partition("==")[0] for one in installed[:2]] == ["torch", "setuptools"]
+    expected = [" ".join(line.split()) for _, line in locked_lines("fate_provider")]
+    assert sorted(installed) == sorted(expected)
 
 
 def test_a_server_has_the_versions_that_the_tests_ran_with() -> None:
