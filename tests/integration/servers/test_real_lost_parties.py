@@ -182,6 +182,8 @@ def test_a_host_that_does_not_sign_yet_as_its_initiator_requires_is_cut_off(serv
         for ask in ("job/validate", "job/submit"):
             refused = guest.post(ask, document)
             assert (refused["retcode"], f"host {HOST}: {why}" in refused["retmsg"]) == (103, True), refused
+        toy = guest.flow("test", "toy", "-gid", GUEST, "-hid", HOST, code=1)
+        assert f"host {HOST}: {why}" in toy.document["retmsg"]
         screen = UntilItIsCutOff(guest)
         assert watch(Client(lambda: find_server(guest.url)), job_id, screen).status == "failed"
         assert any(f": running: {CUT_OFF}" in line for line in screen.lines)
