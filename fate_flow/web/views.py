@@ -26,6 +26,7 @@ from fate_flow.web.board import Board
 from fate_flow.web.charts.drawing import SIZES as SIZES_OF_CHARTS
 from fate_flow.web.charts.drawing import laid_out
 from fate_flow.web.charts.usage import DAY, end_of_quarters, usage_blocks, usage_of
+from fate_flow.web.jobs.conditions import with_conditions
 from fate_flow.web.jobs.document_changes import MANY_VALUES, Changes, KeptChanges, contents
 from fate_flow.web.jobs.folded_graph import folded
 from fate_flow.web.jobs.graph import MOST_DRAWN, nodes_of, page_of
@@ -63,9 +64,10 @@ class _Views:
 
     def overview(self) -> Response:
         found = self._queries.overview()
+        with_conditions(found.running, found.moving, self._services.context.rules.party_silence)
         peers = peers_of(self._settings)
         partners = partners_of(
-            sorted(self._settings.routes), peers, found.troubles, found.steady, found.keys,
+            sorted(self._settings.routes), peers, found.moving.troubles, found.moving.steady, found.keys,
             self._services.context.clock(),
         )  # fmt: skip
         totals: dict[str, int] = {}
@@ -95,7 +97,8 @@ class _Views:
     def jobs(self) -> Response:
         given = {key: value.strip() for key, value in request.args.items()}
         search, before = read_search(given), read_place(given)
-        found, reviews = self._queries.jobs(search, before)
+        found, moving, reviews = self._queries.jobs(search, before)
+        rows = with_conditions(found.rows, moving, self._services.context.rules.party_silence)
         kept = {key: value for key in _FILTERS if (value := given.get(key, ""))}
         following = written_place(found.next)
         older = f"/board/jobs?{urlencode({**kept, 'from': following})}" if following else ""
@@ -103,7 +106,7 @@ class _Views:
         # A search in rows reads up to thousands of jobs: not again every few seconds for a page that nobody looks at.
         poll = FRESH if is_first and not search.reads_rows else 0
         return self._show(
-            "jobs.html", reviews=reviews, poll=poll, found=found, rows=found.rows, older=older,
+            "jobs.html", reviews=reviews, poll=poll, found=found, rows=rows, older=older,
             kept=kept, statuses=[status.value for status in JobStatus], is_first=is_first,
             most_searched=board_lists.MOST_SEARCHED, counting=f"/board/jobs/count?{urlencode(kept)}",
             command=_list_command(kept),

@@ -151,6 +151,8 @@ CREATE INDEX ix_job_queue ON t_job
   (f_is_initiator, f_status, f_apart, f_blocked_on, f_blocked_at, f_queue_key, f_create_time);
 ALTER TABLE t_task ADD COLUMN f_waits VARCHAR(500) NOT NULL DEFAULT '';    -- what a share that has not begun waits for
 ALTER TABLE t_task ADD COLUMN f_waits_since BIGINT NOT NULL DEFAULT 0;      -- steady time
+-- t_task, at the initiator: when this version was stopped, the task was to begin again.
+ALTER TABLE t_task ADD COLUMN f_begins_again BOOLEAN NOT NULL DEFAULT 0;
 CREATE TABLE t_server (                      -- the servers of this party, if it has several
   f_name VARCHAR(32) NOT NULL PRIMARY KEY,
   f_sign VARCHAR(64) NOT NULL,               -- random, of its last start; in a file of the shared folder, too

@@ -75,12 +75,13 @@ class TaskCases(Cases):
 
     def test_what_a_policy_has_decided_about_a_version_stays(self, each: Each) -> None:
         with_tasks(each, a_task(), a_task(party=HOST))
-        stop = MoveTask("reader_0", 0, TaskStatus.WAITING, TaskStatus.STOPPING, policy="restart_task")
+        again = {"policy": "restart_task", "begins_again": True}
+        stop = MoveTask("reader_0", 0, TaskStatus.WAITING, TaskStatus.STOPPING, **again)
         assert each.move_task("j1", stop, 5)
         why = {"reason": Reason.WORKER_ERROR, "message": "no data", "caused_by": "host 10000", "exit_code": 3}
         assert each.move_task("j1", MoveTask("reader_0", 0, TaskStatus.STOPPING, TaskStatus.FAILED, **why), 6)
         for party in (GUEST, HOST):
-            row = a_task(party=party, status=TaskStatus.FAILED, policy="restart_task", **over_all(why, 6))
+            row = a_task(party=party, status=TaskStatus.FAILED, **again, **over_all(why, 6))
             assert each.task(row.key) == row
 
     def test_a_task_ends_over_all_its_parties_for_a_reason(self, each: Each) -> None:

@@ -255,6 +255,7 @@ class Task:
     waits_since: int = 0                 # steady time
     policy: str = ""                     # a policy's decision about this version, as in actions.MoveTask; at other
                                          # parties `restart_task` if the initiator says that the task starts again
+    begins_again: bool = False           # at the initiator: when it was stopped, the task was to begin again
     target: TaskStatus | None = None     # the final status after `stopping`
     federated_reason: Reason | None = None     # of the whole task, as the initiator decided
     federated_message: str = ""

@@ -64,6 +64,7 @@ class MoveTask:
     policy: str = ""                 # the action of a policy that follows when the task has drained
     caused_by: str = ""              # the party that is the cause
     exit_code: int | None = None     # at an end: of the worker that is the cause, if it is known
+    begins_again: bool = False       # at a stop: the task begins again when it has drained, as far as is known now
 
 
 @dataclass(frozen=True)

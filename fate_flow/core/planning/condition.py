@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from fate_flow.core.model.job import Job, Seat, Task, TaskKey
@@ -11,8 +11,8 @@ from fate_flow.core.model.policy import RESTARTS
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import TASK_BROKEN, JobStatus, SeatStatus, TaskStatus
-from fate_flow.core.planning.partial import taking_part
-from fate_flow.core.planning.party_return import will_come_back
+from fate_flow.core.planning.partial import Rows, is_given_up, taking_part
+from fate_flow.core.planning.party_return import LOSSES, will_come_back
 from fate_flow.core.planning.plan_tasks import begins_again
 from fate_flow.core.planning.view import JobView, rows_by_name
 from fate_flow.core.text.phrases import counted
@@ -83,6 +83,30 @@ def condition_of(view: JobView, troubles: Mapping[str, PeerTrouble], limit: int)
     ends, waiting = _what_its_end_waits_for(view), waiting_shares(view.tasks, view.now)
     is_restarting = view.job.is_restarting and view.job.status is JobStatus.RUNNING     # not if it was stopped since
     return Condition(said, restarts, ends, is_restarting, waiting=waiting)
+
+
+def condition_in_list(
+    job: Job, seats: Iterable[Seat], tasks: Iterable[Task], troubles: Mapping[str, PeerTrouble], now: int, limit: int
+) -> Condition:
+    """Return the condition of a job at its initiator, or at another party, without its document.
+
+    `tasks`: those of the newest versions that stop, wait for a place, or wait to begin again. It is the same as what
+    `condition_of` returns, except that a task begins again if that was known when it was stopped, and that the text
+    about the end of the job does not name its status if the job may wait for the return of a lost party."""
+    if not job.is_initiator:
+        return condition_of_copy(job, tasks, troubles, now)
+    seats, shares = tuple(seats), tuple(tasks)
+    gone = {seat.party for seat in seats if is_given_up(job, seat)}
+    by_name: dict[str, list[Task]] = {}
+    for share in shares:
+        if share.key.party not in gone:
+            by_name.setdefault(share.key.name, []).append(share)
+    rows = ((of_task[0], tuple(of_task)) for of_task in by_name.values())
+    restarts = {one.name: one for one in _restarts(job, rows, lambda lead: lead.begins_again, now)}
+    return Condition(
+        troubles_of(job, seats, troubles, now, limit), restarts, _what_an_end_waits_for(job, seats, shares, now),
+        job.is_restarting and job.status is JobStatus.RUNNING, waiting=waiting_shares(shares, now),
+    )  # fmt: skip
 
 
 def condition_of_copy(job: Job, tasks: Iterable[Task], troubles: Mapping[str, PeerTrouble], now: int) -> Condition:
@@ -157,27 +181,46 @@ def troubles_of(
 
 def pending_restarts(view: JobView) -> Iterator[Restart]:
     """Yield the tasks of a running job that are stopped to start again, or whose next version is not due yet."""
-    if view.job.status is not JobStatus.RUNNING or view.job.reason is not None:
+    by_name = rows_by_name(view)
+    shares = ((rows[0], taking_part(view, rows)) for rows in by_name.values())
+    return _restarts(view.job, shares, lambda lead: begins_again(view, by_name[lead.key.name], lead.policy), view.now)
+
+
+def _restarts(
+    job: Job, tasks: Iterable[tuple[Task, Rows]], is_again: Callable[[Task], bool], now: int
+) -> Iterator[Restart]:
+    """Yield the same of a row of each task, and its shares that take part. `is_again`: whether one that stops begins
+    again."""
+    if job.status is not JobStatus.RUNNING or job.reason is not None:
         return
-    for name, rows in rows_by_name(view).items():
-        lead = rows[0]
-        if lead.status is TaskStatus.STOPPING and begins_again(view, rows, lead.policy):
-            still = tuple(row.key.party for row in taking_part(view, rows) if not row.is_over_here)
-            yield Restart(name, lead.key.version + 1, still)
-        elif lead.status is TaskStatus.WAITING and lead.key.version and lead.retry_at > view.now:
-            yield Restart(name, lead.key.version, milliseconds=lead.retry_at - view.now)
+    for lead, rows in tasks:
+        if lead.status is TaskStatus.STOPPING and is_again(lead):
+            still = tuple(row.key.party for row in rows if not row.is_over_here)
+            yield Restart(lead.key.name, lead.key.version + 1, still)
+        elif lead.status is TaskStatus.WAITING and lead.key.version and lead.retry_at > now:
+            yield Restart(lead.key.name, lead.key.version, milliseconds=lead.retry_at - now)
 
 
 def _what_its_end_waits_for(view: JobView) -> str:
-    job = view.job
+    is_failed = view.job.target is JobStatus.FAILED
+    follows = "waits for the return of the lost party" if is_failed and will_come_back(view) else ""
+    return _end_text(view.job, view.seats, view.tasks, view.now, follows)
+
+
+def _what_an_end_waits_for(job: Job, seats: Iterable[Seat], tasks: Iterable[Task], now: int) -> str:
+    """Return the same, if it is not known whether the job waits for the return of the lost party."""
+    may_return = job.target is JobStatus.FAILED and job.reason in LOSSES
+    return _end_text(job, seats, tasks, now, "its run ends" if may_return else "")
+
+
+def _end_text(job: Job, seats: Iterable[Seat], tasks: Iterable[Task], now: int, follows: str) -> str:
+    """Return what the end of a job waits for; `follows`: what the job does then, empty: it ends."""
     if job.status is not JobStatus.STOPPING or job.target is None:
         return ""
-    busy = {row.key.party for row in view.tasks if row.party_status in (TaskStatus.RUNNING, TaskStatus.STOPPING)}
-    still = [seat.party for seat in view.seats if seat.status is SeatStatus.STOPPING or seat.party in busy]
+    busy = {row.key.party for row in tasks if row.party_status in (TaskStatus.RUNNING, TaskStatus.STOPPING)}
+    still = [seat.party for seat in seats if seat.status is SeatStatus.STOPPING or seat.party in busy]
     if not still:
         return ""
     who, has = ", ".join(map(str, still)), "has" if len(still) == 1 else "have"
-    seconds = max(0, job.stop_by - view.now) // 1000
-    returns = job.target is JobStatus.FAILED and will_come_back(view)
-    follows = "waits for the return of the lost party" if returns else f"ends as {job.target.value}"
-    return f"{follows} when {who} {has} stopped, in {seconds} s at the latest"
+    seconds = max(0, job.stop_by - now) // 1000
+    return f"{follows or f'ends as {job.target.value}'} when {who} {has} stopped, in {seconds} s at the latest"

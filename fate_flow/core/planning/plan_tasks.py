@@ -130,8 +130,10 @@ def stop_gang(
     caused_by: str = "",
 ) -> Iterator[Action]:  # fmt: skip
     """Stop all shares of a task that have not ended. `policy` decides what follows then; None: the retry rule does."""
-    yield move_task(rows, TaskStatus.STOPPING, reason, message, policy.value if policy else "", caused_by)
-    stop_task = TaskStop(caused_by, begins_again(view, rows, policy.value if policy else "")).as_body()
+    action = policy.value if policy else ""
+    is_again = begins_again(view, rows, action)
+    yield replace(move_task(rows, TaskStatus.STOPPING, reason, message, action, caused_by), begins_again=is_again)
+    stop_task = TaskStop(caused_by, is_again).as_body()
     for row in rows:
         if not row.is_over_here:
             yield Send(task_command(view, row, CommandKind.TASK_STOP, TaskStatus.CANCELED.value, stop_task))

@@ -275,6 +275,8 @@ def federated_moved(move: MoveTask, at: int) -> Change:
     change: Change = {"status": move.new}
     if move.policy:
         change["policy"] = move.policy
+    if move.begins_again:
+        change["begins_again"] = True
     if move.reason is not None or move.message:
         change.update(
             federated_reason=move.reason, federated_message=move.message, federated_exit_code=move.exit_code,

@@ -238,6 +238,7 @@ class TaskRow(Base):
     f_failed_workers = IntegerField(default=0)
     f_waits = CharField(500, default="")
     f_waits_since = BigIntegerField(default=0)
+    f_begins_again = BooleanField(default=False)
 
     class Meta:
         table_name = "t_task"

@@ -6,6 +6,7 @@ Counting a history costs as much as the history is long; `job_search.py` says ho
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,12 +22,14 @@ from fate_flow.core.planning.queue import why_it_waits
 from fate_flow.core.record.log import Evidence
 from fate_flow.store.contract.changes import SUBMIT_FAILED
 from fate_flow.store.database.access_models import PartyKeyRow, SiteKeyRow
-from fate_flow.store.database.models import JobRow, PeerRow, SchedulerRow
+from fate_flow.store.database.models import IntakeRow, JobRow, PeerRow, SchedulerRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import IN_QUEUE, SCHEDULER, waiting_here
+from fate_flow.store.sql.resources import INTAKE
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.views.columns import Row, column_of, rows_from
 from fate_flow.store.views.server_state import EngineUse, engines_in_use
+from fate_flow.store.views.wait_reasons import Moving, moving_of
 
 PAGE = 50
 MOST_SEARCHED = 20_000
@@ -41,6 +44,7 @@ JOB_FIELDS = (
     "job_id", "role", "party_id", "name", "status", "reason", "message", "caused_by", "create_time", "start_time",
     "end_time", "progress", "initiator_role", "initiator_party_id", "is_initiator", "roles", "priority", "cores",
     "resource_in_use", "wait_reason", "held", "hold_message", "hold_by", "approval", "partial", "blocked_on",
+    "target", "stop_by", "restarting",
 )  # fmt: skip
 """What a row of a list has: no documents and no parameters."""
 
@@ -56,7 +60,6 @@ class SavedKeys:
 
 @dataclass(frozen=True)
 class Overview:
-    steady: int
     seats: dict[tuple[str, str], int]        # unfinished jobs by role and status
     running: list[Row]
     waiting: list[Row]
@@ -64,7 +67,7 @@ class Overview:
     failed: list[Row]
     failed_count: int            # all that failed among the newest `ENDED_LATELY` ones that ended
     engines: tuple[EngineUse, ...]
-    troubles: dict[str, PeerTrouble]
+    moving: Moving               # what the running jobs may wait for, with the troubles of connections
     keys: dict[str, SavedKeys]   # by party id
     hold: Hold | None
     evidence: tuple[Evidence, ...]          # of other parties' logs that do not fit together
@@ -72,21 +75,30 @@ class Overview:
 
 
 def overview(tx: SqlTransaction) -> Overview:
-    holds = tx.intake_hold()
     seats, reviews, queued = _unfinished()
     failed, failed_count = _failed_lately()
-    steady, troubles = _troubles()
+    now = this_moment()
+    running, waiting = _running_and_waiting()
     return Overview(
-        steady, seats, _some(_RUNNING), _waiting(), queued, failed, failed_count, engines_in_use(), troubles,
-        _saved_keys(), holds, tx.evidence(), reviews,
+        seats, running, waiting, queued, failed, failed_count, engines_in_use(),
+        moving_of(running, now.steady, now.troubles), _saved_keys(), now.hold, tx.evidence(), reviews,
     )  # fmt: skip
 
 
-def _troubles() -> tuple[int, dict[str, PeerTrouble]]:
-    """Return the steady time, and the parties that do not answer or cannot reach this one."""
-    rows = {row[0]: row for row in _TROUBLES.rows(JobRow._meta.database)}
+@dataclass(frozen=True)
+class Moment:
+    steady: int
+    troubles: Mapping[str, PeerTrouble]      # with the parties that do not answer or cannot reach this one, by id
+    hold: Hold | None                        # of this party's intake
+
+
+def this_moment() -> Moment:
+    """Return what says how things are right now, by one query."""
+    rows = {row[0]: row for row in _MOMENT.rows(JobRow._meta.database)}
     _, steady, *_ = rows.pop("", ("", 0))
-    return steady or 0, {party_id: PeerTrouble(*row) for party_id, row in rows.items()}
+    held = rows.pop(INTAKE, None)
+    hold = None if held is None else Hold(held[2] or "", held[4], held[3], held[1])
+    return Moment(steady or 0, {party_id: PeerTrouble(*row) for party_id, row in rows.items()}, hold)
 
 
 def _saved_keys() -> dict[str, SavedKeys]:
@@ -130,19 +142,20 @@ def number_of(query: Any, most: int) -> tuple[int, bool]:
 
 
 _KEY = (JobRow.f_create_time, JobRow.f_job_id, JobRow.f_role, JobRow.f_party_id)
+_IN_ORDER = (*JOB_FIELDS, "queue_key")
 
 
-def _columns() -> list[Any]:
-    return [column_of(JobRow, name) for name in JOB_FIELDS]
-
-
-def _waiting() -> list[Row]:
-    """Return the first jobs of the queue, each with why it waits."""
-    rows = _some(_WAITING)
-    for place, row in enumerate(rows, 1):
+def _running_and_waiting() -> tuple[list[Row], list[Row]]:
+    """Return the newest running jobs, and the first jobs of the queue, each with why it waits; by one query."""
+    rows = rows_from(_UNDER_WAY.rows(JobRow._meta.database), JobRow, _IN_ORDER)
+    running = [row for row in rows if row["status"] == JobStatus.RUNNING.value]
+    waiting = [row for row in rows if row["status"] == JobStatus.WAITING.value]
+    running.sort(key=lambda row: -row["create_time"])
+    waiting.sort(key=lambda row: (row["queue_key"], row["create_time"], row["job_id"]))
+    for place, row in enumerate(waiting, 1):
         hold = Hold(row["hold_message"] or "", row["hold_by"]) if row["held"] else None
         row["wait_reason"] = why_it_waits(row["wait_reason"] or "", place, hold)
-    return rows
+    return running, waiting
 
 
 def _all_failed(most: int) -> Any:
@@ -175,12 +188,16 @@ def _failed_lately() -> tuple[list[Row], int]:
     return rows_from([row[:-1] for row in found], JobRow, JOB_FIELDS), int(found[0][-1]) if found else 0
 
 
-def _some(query: Prepared) -> list[Row]:
-    return rows_from(query.rows(JobRow._meta.database), JobRow, JOB_FIELDS)
+def _under_way() -> Any:
+    running = _first(JobRow.f_status == JobStatus.RUNNING.value, JobRow.f_create_time.desc())
+    return running.union_all(_first(waiting_here(), *IN_QUEUE))
 
 
 def _first(where: Any, *order: Any) -> Any:
-    return JobRow.select(*_columns()).where(where).order_by(*order).limit(_SHORT)
+    """Select the first jobs in an order; the order of the rows of a union is not promised."""
+    first = JobRow.select(*(column_of(JobRow, name) for name in _IN_ORDER)).where(where).order_by(*order).limit(_SHORT)
+    chosen = first.alias("first")
+    return chosen.select_from(*(getattr(chosen.c, f"f_{name}") for name in _IN_ORDER))
 
 
 @cache
@@ -196,19 +213,19 @@ def _by_kind() -> Any:
 
 _KINDS = (JobRow.f_role, JobRow.f_status, JobRow.f_approval, JobRow.f_is_initiator)
 # The overview is open all day, in many browsers: its text is made once.
-_RUNNING = Prepared(lambda: _first(JobRow.f_status == JobStatus.RUNNING.value, JobRow.f_create_time.desc()), 0)
-_WAITING = Prepared(lambda: _first(waiting_here(), *IN_QUEUE), 0)
+_UNDER_WAY = Prepared(_under_way, 0)
 _UNFINISHED = Prepared(_by_kind, 0)
 
 
-def _all_troubles() -> Any:
-    """Select the parties in trouble, and the steady time as if it were one without a name: both are one query."""
-    row, clock = PeerRow, SchedulerRow
+def _moment() -> Any:
+    """Select the parties in trouble; and the steady time and the hold as if each were one: all are one query."""
+    row, clock, intake = PeerRow, SchedulerRow, IntakeRow
     columns = row.f_party_id, row.f_silent_since, row.f_silence, row.f_cut_off_since, row.f_cut_off
     in_trouble = row.select(*columns).where((row.f_silent_since > 0) | (row.f_cut_off_since > 0))
     empty = SQL("''")
     steady = clock.select(empty, clock.f_steady, empty, SQL("0"), empty).where(clock.f_name == SCHEDULER)
-    return in_trouble.union_all(steady)
+    held = intake.select(intake.f_name, intake.f_since, intake.f_message, intake.f_time, intake.f_by)
+    return in_trouble.union_all(steady).union_all(held.where(intake.f_name == INTAKE))
 
 
 def _all_saved_keys() -> Any:
@@ -217,4 +234,4 @@ def _all_saved_keys() -> Any:
     return lists.union_all(alone.select(alone.f_party_id, empty, empty, alone.f_key_id))
 
 
-_TROUBLES, _SAVED_KEYS = Prepared(_all_troubles, 0), Prepared(_all_saved_keys, 0)
+_MOMENT, _SAVED_KEYS = Prepared(_moment, 0), Prepared(_all_saved_keys, 0)

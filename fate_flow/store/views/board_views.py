@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from fate_flow.core.model.job import TaskKey
 from fate_flow.store.values import Document, Metric, StoredModel
-from fate_flow.store.views.board import Overview, count_reviews, overview
+from fate_flow.store.views.board import Overview, count_reviews, overview, this_moment
 from fate_flow.store.views.board_approvals import ApprovedBefore, approved_before
 from fate_flow.store.views.board_record import RecordOfJob, RecordPage, RecordSearch, record_of_job, record_page
 from fate_flow.store.views.board_tables import (
@@ -44,7 +44,7 @@ from fate_flow.store.views.read_only import ReadOnly, read_again
 from fate_flow.store.views.snapshots import JobSnapshot, QueuePage, QueuePlace, reviews_page, snapshot_of, waiting_page
 from fate_flow.store.views.times.job_times import JobTimes, SharePlace, job_times
 from fate_flow.store.views.times.usage import Reservation, reservations_since
-from fate_flow.store.views.wait_reasons import WAIT_FIELDS, with_wait_reasons
+from fate_flow.store.views.wait_reasons import WAIT_FIELDS, Moving, moving_of, with_wait_reasons
 
 
 class BoardViews(ReadOnly):
@@ -69,10 +69,12 @@ class BoardViews(ReadOnly):
             return found, count_reviews()
 
     @read_again
-    def jobs(self, search: JobSearch, before: Place | None) -> tuple[JobsPage, int]:
-        """Return a page of the board's list of jobs, and the number of jobs that this party has to approve."""
+    def jobs(self, search: JobSearch, before: Place | None) -> tuple[JobsPage, Moving, int]:
+        """Return a page of the board's list of jobs, what those that run may wait for, and the number of jobs that this
+        party has to approve."""
         with self._reading():
-            return jobs_page(search, before), count_reviews()
+            page, now = jobs_page(search, before), this_moment()
+            return page, moving_of(page.rows, now.steady, now.troubles), count_reviews()
 
     @read_again
     def jobs_found(self, search: JobSearch, before: Place | None, limit: int, fields: Sequence[str]) -> JobsPage:

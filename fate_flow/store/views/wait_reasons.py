@@ -1,16 +1,24 @@
-"""The text that says why a job waits, for lists of clients."""
+"""Why the jobs of a list wait: the text about waiting jobs, and what says what running and stopping ones wait for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from peewee import JOIN
 
 from fate_flow.core.model.approval import Approval, Consent
-from fate_flow.core.model.job import Hold, JobKey
+from fate_flow.core.model.job import Hold, JobKey, Seat, Task
+from fate_flow.core.model.peer import PeerTrouble
+from fate_flow.core.model.policy import RESTARTS
 from fate_flow.core.model.spec import Party
-from fate_flow.core.model.status import JobStatus
+from fate_flow.core.model.status import JobStatus, TaskStatus
 from fate_flow.core.planning.queue import pausing, why_a_copy_waits, why_it_waits
-from fate_flow.store.database.models import JobRow
+from fate_flow.store.contract.changes import SHARE_MOVING, newest_tasks
+from fate_flow.store.database.models import JobRow, SeatRow, TaskRow
 from fate_flow.store.database.queries import IN_QUEUE, waiting_here
+from fate_flow.store.database.rows import SEAT_COLUMNS, TASK_COLUMNS, seat_of, task_of
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.views.columns import Row
 from fate_flow.store.views.document_digests import digests_of
@@ -21,6 +29,8 @@ WAIT_FIELDS = (
 )  # fmt: skip
 """The fields of a job that say why it waits."""
 _FEW = 20                    # waiting jobs whose places are counted one by one
+_RUNS = frozenset({JobStatus.RUNNING.value, JobStatus.STOPPING.value})
+_AT_WORK = [TaskStatus.RUNNING.value, TaskStatus.STOPPING.value]
 
 
 def with_wait_reasons(tx: SqlTransaction, rows: list[Row]) -> list[Row]:
@@ -64,3 +74,55 @@ def _places(tx: SqlTransaction, keys: Sequence[JobKey]) -> dict[str, int]:
         .order_by(*IN_QUEUE)
     )
     return {job_id: place for place, (job_id,) in enumerate(queue.tuples(), 1)}
+
+
+# ---------------------------------------------------------------------- jobs that run or stop
+
+
+@dataclass(frozen=True)
+class Moving:
+    """What the running and the stopping jobs of a list may wait for, by job id."""
+
+    steady: int                  # now
+    troubles: Mapping[str, PeerTrouble]      # with connections to other parties, by id
+    seats: Mapping[str, tuple[Seat, ...]] = field(default_factory=dict)      # of jobs of this initiator
+    tasks: Mapping[str, tuple[Task, ...]] = field(default_factory=dict)      # shares that stop, wait or begin again
+
+
+def moving_of(rows: Sequence[Row], steady: int, troubles: Mapping[str, PeerTrouble]) -> Moving:
+    """Return it for rows with `job_id` and `status`, by two queries for all of them; by none if no job runs."""
+    ids = sorted({row["job_id"] for row in rows if row["status"] in _RUNS})
+    if not ids:
+        return Moving(steady, troubles)
+    stopping = sorted({row["job_id"] for row in rows if row["status"] == JobStatus.STOPPING.value})
+    seats: dict[str, list[Seat]] = {}
+    of_jobs = SeatRow.select(*SEAT_COLUMNS).where(SeatRow.f_job_id.in_(ids))
+    for seat in map(seat_of, of_jobs.order_by(SeatRow.f_job_id, SeatRow.f_role, SeatRow.f_party_id).tuples()):
+        seats.setdefault(seat.job_id, []).append(seat)
+    tasks: dict[str, list[Task]] = {}
+    for task in map(task_of, _moving_tasks(ids, stopping, steady).tuples()):
+        tasks.setdefault(task.key.job_id, []).append(task)
+    newest = {job_id: newest_tasks(found) for job_id, found in tasks.items()}
+    return Moving(steady, troubles, {job_id: tuple(found) for job_id, found in seats.items()}, newest)
+
+
+def _moving_tasks(ids: Sequence[str], stopping: Sequence[str], steady: int) -> Any:
+    """Select the shares that say what a job waits for. A later version says it if its pause is not over; or, at a party
+    that does not decide, if it was created while the job ran."""
+    task, job = TaskRow, JobRow
+    waits = (task.f_party_status == TaskStatus.WAITING.value) & (task.f_waits != "")
+    moves = task.f_party_status.in_(sorted(one.value for one in SHARE_MOVING)) | task.f_policy.in_(sorted(RESTARTS))
+    came_while_it_ran = (job.f_start_time > 0) & (task.f_create_time >= job.f_start_time)
+    is_due = (task.f_retry_at > steady) | ((job.f_is_initiator == False) & came_while_it_ran)  # noqa: E712
+    moving = (
+        (task.f_status == TaskStatus.STOPPING.value)
+        | ((task.f_status == TaskStatus.RUNNING.value) & (waits | moves))
+        | ((task.f_status == TaskStatus.WAITING.value) & (task.f_task_version > 0) & is_due)
+    )
+    if stopping:
+        moving |= task.f_job_id.in_(stopping) & task.f_party_status.in_(_AT_WORK)
+    same = (job.f_job_id == task.f_job_id) & (job.f_role == task.f_role) & (job.f_party_id == task.f_party_id)
+    query = task.select(*TASK_COLUMNS).join(job, JOIN.LEFT_OUTER, on=same).where(task.f_job_id.in_(ids) & moving)
+    return query.order_by(
+        task.f_create_time, task.f_job_id, task.f_task_id, task.f_task_version, task.f_role, task.f_party_id
+    )

@@ -431,7 +431,7 @@ class TestPagesOnMariaDb:
 
     def test_the_lists_of_the_board_are_counted(self, full_views: Views, monkeypatch: pytest.MonkeyPatch) -> None:
         known = JobRow.select().count()
-        page, _ = full_views.board.jobs(JobSearch(), None)
+        page, *_ = full_views.board.jobs(JobSearch(), None)
         assert (page.count, page.is_counted) == (known, True)
         monkeypatch.setattr(board, "MOST_SEARCHED", MANY // 2)
         for search, fit in ((JobSearch(party="9999"), known), (JobSearch(person="ann", component="sum"), 0)):

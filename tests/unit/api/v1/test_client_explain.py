@@ -11,11 +11,11 @@ import pytest
 
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.job import TaskKey, Worker, WorkerEnd
-from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, WorkerStatus
 from fate_flow.jobspec.ceilings import Ceilings
 from tests.kit.api.client_world import GUEST, HOST, START, TOY, TOY_CONF, World, make_world
+from tests.kit.api.running_jobs import copy_of_a_job, running_job, trouble
 
 TOYS = "c_first", "a_second", "b_third"
 
@@ -135,25 +135,6 @@ def test_explain_says_which_policy_acts_later_and_when_as_long_as_the_job_runs(w
     assert world.ask("job/explain", {"job_id": job_id})["data"]["pending_policies"] == []
 
 
-def running_job(world: World, retries: int = 0) -> str:
-    """One whose guest has started its share, and whose host runs it."""
-    conf = {**TOY_CONF, "job_parameters": {"common": {"task_cores": 2, "auto_retries": retries}}}
-    job_id = world.add_job(status=JobStatus.RUNNING, document=replace(TOY, runtime_conf=conf))
-    world.add_seats(job_id)
-    world.write("t_seat", {"f_job_id": job_id}, f_status="started", f_message="")
-    for party in (GUEST, HOST):
-        world.add_task(job_id, party=party, f_status="running", f_party_status="running")
-    return job_id
-
-
-def trouble(world: World, **fields: Any) -> None:
-    with world.store.transaction() as tx:
-        tx.scheduler()
-        assert tx.take_scheduler_lease("", 0, "me")
-        assert tx.renew_scheduler_lease("me", 8_000)
-        tx.note_trouble(PeerTrouble("10000", **fields))
-
-
 def waits(world: World, job_id: str, role: str = "host") -> list[str]:
     """What each place that shows the job, and its share at this party, says it waits for."""
     explained = world.ask("job/explain", {"job_id": job_id})["data"]
@@ -211,13 +192,6 @@ def test_a_task_whose_next_version_is_not_due_says_everywhere_when_it_begins(wor
     ]
     rows = world.ask("job/list/task", {"job_id": job_id, "role": "host"})["data"]["tasks"]
     assert [(row["status"], row["status_detail"]) for row in rows] == [("failed", "failed"), ("waiting", "restarting")]
-
-
-def copy_of_a_job(world: World, **task: Any) -> str:
-    """A job that host 10000 has submitted, and that runs here."""
-    job_id = world.add_job(status=JobStatus.RUNNING, party=GUEST, initiator=HOST, f_start_time=START)
-    world.add_task(job_id, **{"f_status": "running", "f_party_status": "running", "f_start_time": START, **task})
-    return job_id
 
 
 def test_a_party_says_that_its_own_share_stops_and_who_decides_what_follows(world: World) -> None:

@@ -12,7 +12,13 @@ from fate_flow.core.model.policy import PolicyAction
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.retry import RetryEvent, RetryRule
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.core.planning.condition import Restart, condition_of, condition_of_copy, pending_restarts
+from fate_flow.core.planning.condition import (
+    Restart,
+    condition_in_list,
+    condition_of,
+    condition_of_copy,
+    pending_restarts,
+)
 from fate_flow.core.planning.view import JobView
 from tests.kit.values import GUEST, HOST, NOW, OTHER, a_job, a_seat, a_spec, a_task, a_view, seats
 
@@ -167,6 +173,51 @@ def test_a_job_that_stops_to_wait_for_the_party_that_it_lost_says_so() -> None:
     rule = RetryRule(on_events=frozenset({RetryEvent.PARTY_LOST}), max_interruptions=1)
     waits = condition_of(replace(view, spec=replace(view.spec, retry=rule)), {}, 90_000).text
     assert waits == "waits for the return of the lost party when host 10000 has stopped, in 9 s at the latest"
+
+
+TROUBLES = {"10001": SILENT}
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        stopping(F, STOPPING, S), stopping(F, STOPPING, R), stopping(F, STOPPING, S, retries=0),
+        stopping(F, STOPPING, R, job=a_job(reason=Reason.STOPPED_BY_USER)),
+        stopping(STOPPING, STOPPING, R, policy=PolicyAction.RESTART_JOB.value, job=a_job(is_restarting=True)),
+        a_view(tasks=(a_task(version=2, retry_at=NOW + 12_000),)), a_view(tasks=(a_task(version=2, retry_at=NOW),)),
+        a_view(tasks=(a_task("a", HOST, TaskStatus.WAITING, R, waits="no cores", waits_since=NOW - 1_000),)),
+        stopping(
+            F, STOPPING, S, seats=seats(SeatStatus.DRAINING, *ALL),
+            job=a_job(JobStatus.STOPPING, target=JobStatus.FAILED, reason=Reason.TASK_FAILED, stop_by=NOW + 9_500),
+        ),
+    ],
+)  # fmt: skip
+def test_a_list_says_the_same_of_a_job_without_its_document(view: JobView) -> None:
+    known = {one.name for one in pending_restarts(view)}
+    shares = [replace(one, begins_again=one.key.name in known) for one in view.tasks]
+    whole = condition_of(view, TROUBLES, 90_000)
+    assert condition_in_list(view.job, view.seats, shares, TROUBLES, NOW, 90_000) == whole
+
+
+def test_a_list_does_not_say_how_a_job_ends_that_may_wait_for_the_party_that_it_lost() -> None:
+    job = a_job(JobStatus.STOPPING, target=JobStatus.FAILED, reason=Reason.PARTY_UNREACHABLE, stop_by=NOW + 9_500)
+    drains = seats(SeatStatus.DRAINING, *ALL)
+    shares = [a_task("a", HOST, STOPPING, STOPPING)]
+    ends = "its run ends when host 10000 has stopped, in 9 s at the latest"
+    assert condition_in_list(job, drains, shares, {}, NOW, 90_000).text == ends
+
+
+def test_a_list_waits_for_no_party_that_was_given_up() -> None:
+    view = stopping(F, S, STOPPING)
+    given_up = (*seats(SeatStatus.STARTED, GUEST, HOST), a_seat(OTHER, SeatStatus.STOPPING))
+    shares = [replace(one, begins_again=True) for one in view.tasks]
+    assert condition_in_list(view.job, given_up, shares, {}, NOW, 90_000).text == "a begins again as version 1"
+
+
+def test_a_list_of_another_party_says_what_that_party_knows() -> None:
+    copy, share = a_job(party=HOST), a_task("a", HOST, STOPPING, R)
+    known = condition_of_copy(copy, (share,), TROUBLES, NOW)
+    assert condition_in_list(copy, (), (share,), TROUBLES, NOW, 90_000) == known
 
 
 WAITS = "waits in Slurm for 2 nodes: Resources"

@@ -122,7 +122,7 @@ def test_a_task_that_does_not_begin_everywhere_in_time() -> None:
     assert plan(of_job(late, tasks=tasks, job={"timers": {key: NOW + 1}})) == []
     found = plan(of_job(late, tasks=tasks, job={"timers": {key: NOW}}))
     text = "restart_task after start_timeout of a: has not begun at host 10000"
-    assert found[0] == MoveTask("a", 0, R, STOPPING, None, text, "restart_task", "host 10000")
+    assert found[0] == MoveTask("a", 0, R, STOPPING, None, text, "restart_task", "host 10000", begins_again=True)
     assert stopped(found) == ["guest", "host"]
 
 
@@ -153,7 +153,8 @@ def test_restart_task_stops_the_gang_and_begins_it_again_without_a_pause() -> No
     rules = (rule(A.RESTART_TASK, E.WORKER_FAILED),)
     found = plan(of_job(*rules, tasks=broken()))
     text = f"restart_task after worker_failed of a on host 10000: {WRONG}"
-    assert found[0] == MoveTask("a", 0, R, STOPPING, Reason.WORKER_ERROR, text, "restart_task", "host 10000")
+    move = MoveTask("a", 0, R, STOPPING, Reason.WORKER_ERROR, text, "restart_task", "host 10000", begins_again=True)
+    assert found[0] == move
     assert stopped(found) == ["guest"]
     drained = (
         a_task("a", GUEST, C, STOPPING, reason=Reason.STOPPED, policy="restart_task"),

@@ -193,17 +193,19 @@ def test_one_party_breaks_and_the_whole_gang_is_stopped() -> None:
         (Reason.STOPPED_BY_USER, 2, {}),
     ],
 )
-def test_who_is_stopped_hears_whether_the_task_begins_again(
+def test_who_is_stopped_hears_whether_the_task_begins_again_and_the_rows_say_it(
     reason: Reason, attempts: int, says: dict[str, object]
 ) -> None:
     spec = a_spec(parties=(GUEST, HOST))
     rule = RetryRule(max_attempts=attempts)
     spec = replace(spec, tasks={name: replace(one, retry=rule) for name, one in spec.tasks.items()})
     rows = (a_task("a", GUEST, F, R, reason=reason), a_task("a", HOST, R))
-    [stop] = [one.command for one in moves(plan(a_view(spec=spec, tasks=rows)), Send)]
+    found = plan(a_view(spec=spec, tasks=rows))
+    [stop] = [one.command for one in moves(found, Send)]
     assert (stop.kind, stop.body) == (
         CommandKind.TASK_STOP, {"incarnation": INCARNATION, "caused_by": "guest 9999", **says}
     )
+    assert [one.begins_again for one in moves(found, MoveTask)] == [bool(says)], "lists read it from the rows"
 
 
 def test_a_task_that_never_began_breaks_too() -> None:
