@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from fate_flow.cli.server.main import fate_flow
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.server.runtime import prepare_home, secret_of, with_client_keys
+from fate_flow.server.start_warnings import start_warnings
 from fate_flow.settings.client_keys import ClientKeys, keys_file, make_client_keys, read_client_keys
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
@@ -29,10 +30,10 @@ def conf(tmp_path: Path) -> Path:
     return path
 
 
-def started(conf: Path, client: str = "") -> Settings:
+def started(conf: Path, client: str = "", more: str = "") -> Settings:
     """What a server goes on with that starts with this section of its configuration."""
     text = f"authentication: {{client: {{{client}}}}}\n" if client else ""
-    conf.write_text(f'party_id: "9999"\n{text}', encoding="utf-8")
+    conf.write_text(f'party_id: "9999"\n{text}{more}', encoding="utf-8")
     settings = load_settings(conf)
     prepare_home(settings)
     settings = with_client_keys(settings)
@@ -61,10 +62,23 @@ def test_a_home_that_was_made_before_stays_as_it_was(conf: Path, mark: str) -> N
     (conf.parents[1] / mark).touch()
     for _ in range(2):
         assert (started(conf).client_keys, started(conf).clients_sign) == (None, False)
+        assert next(start_warnings(started(conf))).startswith("clients need not sign their requests: ")
     assert not keys_file(conf.parents[1]).exists()
     made = started(conf, "switch: true").client_keys
     assert made is not None
     assert started(conf).client_keys == made, "without a switch it is as it was at the last start"
+
+
+@pytest.mark.parametrize("connection", [
+    "parties: {listen: {host: 10.0.0.1, port: 9390}}", 'routes: {"10000": {url: "https://partner.example:9390"}}',
+])  # fmt: skip
+def test_such_a_home_does_not_start_without_keys_where_it_is_connected_with_other_machines(
+    conf: Path, connection: str
+) -> None:
+    (conf.parents[1] / "fate_flow.sqlite").touch()
+    with pytest.raises(BadSettings, match=r"authentication\.client\.switch: is not true, and .* set it to true\."):
+        started(conf, more=connection)
+    assert started(conf, "switch: true", connection).client_keys is not None
 
 
 def test_what_the_configuration_says_counts(conf: Path) -> None:
