@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import BoundedSemaphore
 from urllib.parse import parse_qsl, unquote
 
 from flask import Blueprint, Response, jsonify, request
 
 from fate_flow.api.http.gunicorn_worker import given_away
 from fate_flow.api.v1.outputs.worker_output import WorkerOutput
-from fate_flow.core.model.errors import BadRequest, FlowError, NotFound, NotOffered
+from fate_flow.core.model.errors import BadRequest, Busy, FlowError, NotFound, NotOffered
 from fate_flow.core.model.grammar import check_component_name, check_job_id, shown
 from fate_flow.core.model.job import Task, TaskKey
 from fate_flow.core.model.spec import Party
@@ -30,8 +32,8 @@ from fate_flow.web.logs.sources import (
     PartnerLog,
     Piece,
     WorkerLog,
-    all_bytes,
     end_of,
+    partner_logs_at_once,
     search,
 )
 from fate_flow.web.pages import CALM, FRESH, HEADERS
@@ -72,6 +74,8 @@ class _LogPages:
         self._board, self._services = board, board.services
         self._output = WorkerOutput(board.services.context)
         self._events = LogEvents()
+        self._most_asking = partner_logs_at_once(board.settings.http_threads)
+        self._places = BoundedSemaphore(self._most_asking)
 
     def log(self, job_id: str, name: str) -> Response:
         self._board.check_may("read_logs", "logs of workers")
@@ -81,12 +85,13 @@ class _LogPages:
             raise BadRequest(f"find: is longer than {_LONGEST_TEXT} characters, or not printable")
         piece, hits, problem, at = None, None, "", 0
         try:
-            source = self._source(asked)
-            at = end_of(source) if request.args.get("at") == END else number(request.args, "at") or 0
-            if wanted:
-                hits = search(source, wanted, at)
-            else:
-                piece = source.piece(at, PIECE)
+            with self._place(asked):
+                source = self._source(asked)
+                at = end_of(source) if request.args.get("at") == END else number(request.args, "at") or 0
+                if wanted:
+                    hits = search(source, wanted, at)
+                else:
+                    piece = source.piece(at, PIECE)
         except FlowError as error:
             if isinstance(error, BadRequest):
                 raise
@@ -103,7 +108,8 @@ class _LogPages:
         """Return the next piece for the script; 304 while there is nothing new."""
         self._board.check_may("read_logs", "logs of workers")
         asked, _ = self._asked(job_id, name, request.args)
-        found = self._source(asked).piece(number(request.args, "at") or 0, PIECE)
+        with self._place(asked):
+            found = self._source(asked).piece(number(request.args, "at") or 0, PIECE)
         response = jsonify(text=found.text, next=found.next, total=found.total, over=found.is_over)
         response.headers.update(HEADERS)
         response.set_etag(_tag(found), weak=True)
@@ -113,11 +119,30 @@ class _LogPages:
     def log_file(self, job_id: str, name: str) -> Response:
         self._board.check_may("read_logs", "logs of workers")
         asked, _ = self._asked(job_id, name, request.args)
-        source = self._source(asked)
-        source.piece(0, 1)                   # raises what is wrong before the answer has begun
         file_name = f"{name}-{asked.key.party.role}-{asked.key.party.party_id}-{asked.stream}.log"
         headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{file_name}"'}
-        return Response(all_bytes(source), mimetype="text/plain", headers=headers)
+        with ExitStack() as opened:
+            opened.enter_context(self._place(asked))
+            found = self._source(asked).download()
+            opened.callback(found.close)
+            response = Response(found, mimetype="text/plain", headers=headers)
+            if found.size is not None:
+                response.content_length = found.size
+            response.call_on_close(opened.pop_all().close)
+        return response
+
+    @contextmanager
+    def _place(self, asked: _Asked) -> Iterator[None]:
+        """Take one of the few places of requests that wait for another party. Raise Busy."""
+        if asked.is_here:
+            yield
+            return
+        if not self._places.acquire(blocking=False):
+            raise Busy(f"this server waits for logs of other parties {self._most_asking} times already; try again")
+        try:
+            yield
+        finally:
+            self._places.release()
 
     def log_events(self) -> Response:
         """Tell the browser, until it goes, which of the logs of its pages have grown (`log`: addresses of pieces)."""

@@ -17,6 +17,7 @@ from typing import Any
 from flask import Response, request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from fate_flow.core.model.grammar import shown
 from fate_flow.core.text.phrases import counted
 from fate_flow.web.sessions import Session, session_cookie
 
@@ -101,5 +102,8 @@ def moment(milliseconds: int | None) -> Mapping[str, str]:
     """Return a time as a machine and as a person reads it, in UTC; the script shows it in the time of the browser."""
     if not milliseconds:
         return {"machine": "", "person": ""}
-    found = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    try:
+        found = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError, OSError):         # what another party says may be in no calendar
+        return {"machine": "", "person": f"{shown(milliseconds)} ms after 1970 began"}
     return {"machine": found.isoformat(timespec="milliseconds"), "person": f"{found:%Y-%m-%d %H:%M:%S} UTC"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import click
 
+from fate_flow.cli.audit.record_times import time_of
 from fate_flow.cli.console.display import one_line, print_json, tell
 from fate_flow.core.record.comparison import Finding, Outcome, Place
 from fate_flow.core.text.phrases import counted
@@ -90,6 +90,6 @@ def _sentence_of(one: LogReport) -> str:
     if one.state is State.BROKEN:
         return f"{name}: BROKEN at entry {one.broken_at}: {one.why}; {signed}"
     if one.state is State.ANCHORED:
-        when = datetime.fromtimestamp(one.anchored_at, UTC).isoformat(" ", "seconds")
+        when = f"{time_of(one.anchored_at * 1000, 'seconds')}+00:00"
         return f"{name}: anchored up to {one.anchored_to} by {one.who_anchors} at {when}; {signed}"
     return f"{name}: consistent in itself; {signed}, by no other party"

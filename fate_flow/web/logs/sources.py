@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeGuard
+from time import monotonic
+from typing import Any, BinaryIO, Protocol, TypeGuard
 
 from fate_flow.api.http.services import Ask
-from fate_flow.api.v1.outputs.worker_output import Printed, piece_of
+from fate_flow.api.v1.outputs.worker_output import Printed, bytes_of, opened, piece_of
 from fate_flow.api.v1.party.log_lines import log_name
-from fate_flow.core.model.errors import PeerUnreachable
+from fate_flow.core.model.errors import OperationFailed, PeerUnreachable
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.wire.v1.paths import TASK_LOG
@@ -19,6 +20,9 @@ from fate_flow.core.wire.v1.queries import TaskLogQuery
 PIECE = 64 * 1024
 """Bytes of a log on a page, and of each piece that its script asks for."""
 _CHUNK = 1024 * 1024
+SEARCH_SECONDS, DOWNLOAD_SECONDS = 10.0, 300.0
+"""Of one request, for the log of another party: after it, no further piece is asked for."""
+_INCOMPLETE = 3                  # bytes of a character that is not complete
 MOST_HITS = 200
 LEVELS = ("ERROR", "WARNING", "INFO", "DEBUG")
 """The logs of a component, of all its workers and attempts."""
@@ -33,51 +37,109 @@ class Piece:
     is_over: bool                # nothing comes any more
 
 
+@dataclass(frozen=True)
+class RawPiece:
+    """The bytes of a piece from its offset on. `next`, `total`: as of `Piece`."""
+
+    content: bytes
+    next: int
+    total: int
+
+
 class LogSource(Protocol):
-    """One log. `most_searched`: the bytes that one search reads. `path`: its file, if it is on this machine."""
+    """One log. `most_searched`: the bytes that one search reads. `path`: its file, if it is here. `may_go_on`:
+    whether there is time for another piece; false: the next request has to go on. Raises FlowError."""
 
     most_searched: int
 
     @property
     def path(self) -> Path | None: ...
 
-    def piece(self, offset: int, size: int) -> Piece:
-        """Return a piece from an offset on. Raises FlowError."""
+    @property
+    def may_go_on(self) -> bool: ...
+
+    def piece(self, offset: int, size: int) -> Piece: ...
+
+    def raw(self, offset: int, size: int) -> RawPiece: ...
+
+    def download(self) -> Download: ...
 
 
-class WorkerLog:
-    """What a worker of this party has printed."""
+class Download:
+    """The bytes of a log as it is at its beginning. `size`: their number; None: not known. Who does not get all of them
+    gets an error: an answer that just ends looks complete."""
+
+    def __init__(self, pieces: Iterator[bytes], size: int | None, close: Callable[[], None]) -> None:
+        self.size, self.close, self._pieces = size, close, pieces
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._pieces
+
+
+class _FileLog:
+    """A log in a file of this machine. A missing one is empty, as is what a program has put in its place."""
 
     most_searched = 32 * _CHUNK
+    may_go_on = True
 
-    def __init__(self, found: Printed) -> None:
-        self.path, self._is_over = found.path, found.worker.status is WorkerStatus.EXITED
+    def __init__(self, path: Path, *, is_over: bool) -> None:
+        self.path, self._is_over = path, is_over
 
     def piece(self, offset: int, size: int) -> Piece:
         return Piece(*piece_of(self.path, size, offset), self._is_over)
 
+    def raw(self, offset: int, size: int) -> RawPiece:
+        content, total = bytes_of(self.path, size, offset)
+        return RawPiece(content, offset + len(content), total)
 
-class ComponentLog:
+    def download(self) -> Download:
+        file = opened(self.path)
+        if file is None:
+            return Download(iter(()), 0, lambda: None)
+        size = file.seek(0, 2)
+        file.seek(0)
+        return Download(self._pieces(file, size), size, file.close)
+
+    def _pieces(self, file: BinaryIO, size: int) -> Iterator[bytes]:
+        left = size
+        while left:
+            content = file.read(min(_CHUNK, left))
+            if not content:
+                raise OperationFailed(f"{self.path.name}: has {size - left} bytes only; it had {size}")
+            left -= len(content)
+            yield content
+
+
+class WorkerLog(_FileLog):
+    """What a worker of this party has printed."""
+
+    def __init__(self, found: Printed) -> None:
+        super().__init__(found.path, is_over=found.worker.status is WorkerStatus.EXITED)
+
+
+class ComponentLog(_FileLog):
     """A log of one level of a component here."""
-
-    most_searched = 32 * _CHUNK
 
     def __init__(self, logs: Path, key: TaskKey, level: str, *, is_over: bool) -> None:
         folder = logs / key.job_id / key.party.role / key.party.party_id / key.name
-        self.path, self._is_over = folder / log_name(level), is_over
-
-    def piece(self, offset: int, size: int) -> Piece:
-        return Piece(*piece_of(self.path, size, offset), self._is_over)
+        super().__init__(folder / log_name(level), is_over=is_over)
 
 
 class PartnerLog:
-    """What a worker of another party has printed, if that party shares it. Nothing that it answers is trusted."""
+    """What a worker of another party has printed, if that party shares it. Nothing that it answers is trusted: each
+    piece has as much as it can have, so the number of questions follows from the size, and all of them have a time."""
 
     most_searched = 4 * _CHUNK
     path = None
 
-    def __init__(self, ask: Ask, query: TaskLogQuery) -> None:
-        self._ask, self._query = ask, query
+    def __init__(self, ask: Ask, query: TaskLogQuery, clock: Callable[[], float] = monotonic) -> None:
+        """`clock`: in seconds."""
+        self._ask, self._query, self._clock = ask, query, clock
+        self._begun = clock()
+
+    @property
+    def may_go_on(self) -> bool:
+        return self._clock() < self._begun + SEARCH_SECONDS
 
     def piece(self, offset: int, size: int) -> Piece:
         query = TaskLogQuery(
@@ -91,27 +153,62 @@ class PartnerLog:
         text, behind, total = data.get("text"), data.get("next_offset"), data.get("bytes")
         if not isinstance(text, str) or not _is_offset(behind) or not _is_offset(total):
             raise PeerUnreachable(f"{query.party} does not answer as this release expects: its release is older")
-        return Piece(text, behind, total, data.get("status") == WorkerStatus.EXITED.value)
+        if not _fits(len(text), offset, behind, total, size):
+            raise PeerUnreachable(
+                f"{query.party} answers what no log has: {len(text)} characters as bytes {offset} to {behind} of "
+                f"{total}, when {size} were asked for"
+            )
+        whole = text.encode("utf-8", "replace").decode()         # JSON can have half of a character
+        return Piece(whole, behind, total, data.get("status") == WorkerStatus.EXITED.value)
+
+    def raw(self, offset: int, size: int) -> RawPiece:
+        """Return the bytes that the text stands for. It has one U+FFFD for one or more bytes that are not UTF-8; then
+        places inside of the piece are not exact."""
+        found = self.piece(offset, size)
+        content = found.text.encode()
+        if offset + len(content) != found.next:
+            content = found.text.replace("\ufffd", "?").encode()
+        return RawPiece(content, max(offset, found.next), found.total)
+
+    def download(self) -> Download:
+        end = self.piece(0, 1).total                # raises what is wrong before the answer has begun
+        return Download(self._pieces(end), None, lambda: None)
+
+    def _pieces(self, end: int) -> Iterator[bytes]:
+        offset = 0
+        while offset < end:
+            if self._clock() >= self._begun + DOWNLOAD_SECONDS:
+                raise PeerUnreachable(f"{self._query.party} sends its log too slowly: {offset} of {end} bytes")
+            piece = self.piece(offset, _CHUNK)
+            if piece.next <= offset and end - offset > _INCOMPLETE:
+                raise PeerUnreachable(f"{self._query.party} has {piece.total} bytes of its log only; it had {end}")
+            yield piece.text.encode()
+            if piece.next <= offset:                # the log ends inside of a character
+                return
+            offset = piece.next
 
 
 def _is_offset(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 60
 
 
+def _fits(characters: int, offset: int, behind: int, total: int, size: int) -> bool:
+    """Return whether a log can have this piece: all that was asked for, or all that is left, but for a character that
+    is not complete; and a character has 1 to 4 bytes."""
+    if behind <= offset:
+        return characters == 0 and min(size, total - offset) <= _INCOMPLETE
+    count = behind - offset
+    return count <= size and characters <= count <= 4 * characters and count >= min(size, total - offset) - _INCOMPLETE
+
+
+def partner_logs_at_once(http_threads: int) -> int:
+    """Return how many requests of a process may wait for other parties' logs; the other threads stay free."""
+    return max(1, min(4, http_threads // 8))
+
+
 def end_of(source: LogSource) -> int:
     """Return the offset of the last piece."""
     return max(0, source.piece(0, 1).total - PIECE)
-
-
-def all_bytes(source: LogSource) -> Iterator[bytes]:
-    """Yield the log, as long as it is now."""
-    offset, end = 0, source.piece(0, 1).total
-    while offset < end:
-        piece = source.piece(offset, min(_CHUNK, end - offset))
-        if piece.next <= offset:
-            return
-        yield piece.text.encode()
-        offset = piece.next
 
 
 # ---------------------------------------------------------------------- searching
@@ -134,27 +231,30 @@ class Hits:
 def search(source: LogSource, text: str, start: int) -> Hits:
     """Return the lines that have a text, whatever the case of its letters, from an offset on."""
     wanted, found, count = text.lower(), list[Hit](), 0
-    offset, line_at, rest, total = start, start, "", start + 1
-    while offset < total and offset - start < source.most_searched:
-        piece = source.piece(offset, min(_CHUNK, source.most_searched))
+    offset, rest, total, goes_on = start, b"", start + 1, True
+    while goes_on:
+        piece = source.raw(offset, min(_CHUNK, source.most_searched))
         total = piece.total
         if piece.next <= offset:
             break
-        offset = piece.next
-        chunk = rest + piece.text
-        whole, separator, rest = chunk.rpartition("\n")
-        if offset >= total or len(rest) > _CHUNK:
-            whole, separator, rest = chunk, "", ""
-        if wanted in whole.lower():
-            at = line_at
-            for line in whole.split("\n"):
-                if wanted in line.lower():
+        at, chunk, offset = offset - len(rest), rest + piece.content, piece.next
+        goes_on = offset < total and offset - start < source.most_searched and source.may_go_on
+        whole, _, rest = chunk.rpartition(b"\n")
+        if offset >= total or len(rest) > _CHUNK or not (whole or goes_on):
+            whole, rest = chunk, b""
+        if wanted in _text(whole).lower():
+            for line in whole.split(b"\n"):
+                readable = _text(line)
+                if wanted in readable.lower():
                     count += 1
                     if len(found) < MOST_HITS:
-                        found.append(Hit(at, _shortened(line)))
-                at += len(line.encode()) + 1
-        line_at += len(whole.encode()) + len(separator)
-    return Hits(tuple(found), count, offset - start, line_at if offset < total else 0)
+                        found.append(Hit(at, _shortened(readable)))
+                at += len(line) + 1
+    return Hits(tuple(found), count, offset - start, offset - len(rest) if offset < total else 0)
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "replace")
 
 
 def _shortened(line: str) -> str:

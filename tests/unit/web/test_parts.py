@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from fate_flow.cli.audit.record_times import time_of
 from fate_flow.core.access.key_list import MESSAGE, KeyList, KeyState, ListedKey
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.store.views.board import SavedKeys
 from fate_flow.web.jobs.whose_move import who_acts
+from fate_flow.web.pages import moment
 from fate_flow.web.partners import BAD, GOOD, UNKNOWN, KeyInUse, PartnerKeys, keys_of, partners_of
 from tests.kit.site_keys import private_key
 
@@ -125,3 +127,13 @@ def test_who_has_to_act(job: dict[str, Any], text: str) -> None:
     found = who_acts({**usual, **job}, "9999")
     assert text in found
     assert bool(found) == bool(text)
+
+
+@pytest.mark.parametrize(("at", "machine", "person"), [
+    (0, "", ""), (1_000, "1970-01-01T00:00:01.000+00:00", "1970-01-01 00:00:01 UTC"),
+    (4 * 10**18, "", "4000000000000000000 ms after 1970 began"),
+    (10**400, "", "a very long number ms after 1970 began"),
+])  # fmt: skip
+def test_a_time_that_no_calendar_has_is_shown_as_a_number(at: int, machine: str, person: str) -> None:
+    assert moment(at) == {"machine": machine, "person": person}
+    assert time_of(at) == (person if at > 1_000 else f"1970-01-01 00:00:0{at // 1_000}.000")

@@ -13,6 +13,7 @@ from fate_flow.core.model.errors import UNREACHABLE, JobNotFound
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import Answer, Seat
 from fate_flow.core.text.phrases import counted, sanitized
+from fate_flow.core.wire.v1.fields import moment_in
 from fate_flow.core.wire.v1.paths import HISTORY
 from fate_flow.core.wire.v1.queries import history_query, moves_in
 
@@ -81,7 +82,7 @@ def _moves_in(party_id: str, answer: Answer) -> list[dict[str, Any]]:
 def _move(party_id: str, answers: Mapping[str, Any]) -> dict[str, Any]:
     texts = {key: sanitized(answers.get(key), _LONGEST) for key in (*_ALWAYS, *_IF_ANY)}
     return {
-        "time": _whole(answers.get("time")),
+        "time": moment_in(answers, "time"),
         **{key: texts[key] for key in _ALWAYS},
         **{key: texts[key] or None for key in _IF_ANY},
         "task_version": _whole(answers.get("task_version")) if texts["component_name"] else None,

@@ -6,7 +6,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from fate_flow.components.base.regular_file import NoRegularFile, open_regular
 from fate_flow.core.model.errors import NotFound
@@ -143,16 +143,37 @@ def piece_of(path: Path, size: int, offset: int) -> tuple[str, int, int]:
 
     The piece begins at the offset; if the offset is negative, it is the end of the file. A missing file has no text,
     nor has what a program put in its place. An incomplete character at the end belongs to the next piece."""
-    try:
-        with open_regular(path) as file:
-            total = file.seek(0, 2)
-            start = min(total, offset) if offset >= 0 else max(0, total - size)
-            file.seek(start)
-            piece = file.read(size)
-    except NoRegularFile:
+    file = opened(path)
+    if file is None:
         return "", max(0, offset), 0
+    with file:
+        total = file.seek(0, 2)
+        start = min(total, offset) if offset >= 0 else max(0, total - size)
+        file.seek(start)
+        piece = file.read(size)
     if offset >= 0:
         decoder = getincrementaldecoder("utf-8")("replace")
         text = decoder.decode(piece)
         return text, start + len(piece) - len(decoder.getstate()[0]), total
     return piece.decode("utf-8", "replace"), start + len(piece), total
+
+
+def bytes_of(path: Path, size: int, offset: int) -> tuple[bytes, int]:
+    """Return the bytes of a piece of a file from the offset on, and the size of the file; see `piece_of`."""
+    file = opened(path)
+    if file is None:
+        return b"", 0
+    with file:
+        total = file.seek(0, 2)
+        if offset >= total:
+            return b"", total
+        file.seek(offset)
+        return file.read(size), total
+
+
+def opened(path: Path) -> BinaryIO | None:
+    """Open a file of a worker; None if it is missing, or if a program has put something else in its place."""
+    try:
+        return open_regular(path)
+    except NoRegularFile:
+        return None

@@ -23,6 +23,7 @@ LONGEST_TEXT = 4_000             # characters
 _HIGHEST_EXIT_CODE = 255
 _LONGEST_SECONDS = 1e9
 _MOST_ORDER = 2**62
+_LATEST = 2**47                  # milliseconds: in the year 6429; Python and MariaDB have dates up to 9999
 _SALT = re.compile(r"[0-9a-f]{64}")
 
 
@@ -61,11 +62,11 @@ def exit_code_in(body: Mapping[str, Any]) -> int | None:
 
 
 def moment_in(body: Mapping[str, Any], key: str) -> int:
-    """Read a time in milliseconds since the epoch; 0 if it does not fit a column."""
+    """Read a time in milliseconds since the epoch; 0 if it is none, or one of a year that calendars do not have."""
     value = body.get(key)
     if isinstance(value, bool) or not isinstance(value, int):
         return 0
-    return value if 0 <= value < 2**62 else 0
+    return value if 0 <= value < _LATEST else 0
 
 
 def parties_in(value: object, parties: Iterable[Party]) -> tuple[str, ...]:

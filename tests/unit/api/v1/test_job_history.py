@@ -76,7 +76,8 @@ def test_who_does_not_answer_is_named_and_the_rest_is_shown(
 
 
 def test_of_what_another_party_tells_only_what_makes_sense_is_shown(world: World) -> None:
-    nonsense = [3, {"level": "secret"}, moved("x", "ready", message=["m"], task_version=-1, component_name="a", pid=7)]
+    odd = moved(2**61, "ready", message=["m"], task_version=-1, component_name="a", pid=7)
+    nonsense = [3, {"level": "secret"}, odd]
     world.peers.answer = Answer(data={"moves": nonsense})
     found = asked_of(world, with_history(world, seats=(GUEST, HOST)))
     [one] = [move for move in found["moves"] if move["seen_by"] == "10000"]
