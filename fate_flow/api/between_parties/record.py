@@ -8,17 +8,18 @@ from http import HTTPStatus
 from flask import Blueprint, Response, request
 
 from fate_flow.api.http.services import Services
-from fate_flow.api.v1.envelope import ok
+from fate_flow.api.v1.envelope import ok, silent_json
 from fate_flow.core.access.authority import Query, Said, objection
 from fate_flow.core.model.errors import BadSettings, NotFound, PermissionDenied
 from fate_flow.core.model.grammar import check_party_id
 from fate_flow.core.record.proof import LONGEST_PROOF
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
-from fate_flow.core.wire.v1.paths import ADD_CHECKPOINT, HELD
-from fate_flow.core.wire.v1.witnessing import SIZE_TYPE
+from fate_flow.core.wire.v1.paths import ADD_CHECKPOINT, HELD, RECORD_LOG
+from fate_flow.core.wire.v1.witnessing import SIZE_TYPE, asked_part
 from fate_flow.peers.key_changes import WitnessKey
 from fate_flow.peers.site_key import has_signed
 from fate_flow.services.context.wall_clock import now_on_the_wall
+from fate_flow.services.witnesses.handed_out import part_of_log
 from fate_flow.services.witnesses.witnessing import Witness, Witnessing
 
 LOG = logging.getLogger(__name__)
@@ -45,6 +46,12 @@ def blueprint(services: Services) -> Blueprint:
         if not found.notes and not services.context.keeps_record:
             raise NotFound(f"party {own} is no witness")
         return ok(found.as_data())
+
+    @record.post(RECORD_LOG)
+    def log() -> Response:
+        """Return a part of what this party has signed in the log that it keeps with the caller, for a comparison."""
+        caller, asked = _caller(own), asked_part(silent_json())
+        return ok(services.context.read(lambda tx: part_of_log(tx, caller, asked)).as_data())
 
     @record.after_request
     def named(response: Response) -> Response:

@@ -32,6 +32,7 @@ INTAKE = "/party/intake"
 KEYS = "/party/keys"
 ADD_CHECKPOINT = "/party/record/add-checkpoint"
 HELD = "/party/record/held"
+RECORD_LOG = "/party/record/log"
 TASK_LOG = "/party/task/log"
 """Paths of our extensions that are not commands about one job. No path here has the leading `/v1`."""
 

@@ -1,16 +1,20 @@
-"""What parties say to each other as witnesses, beside the text of C2SP tlog-witness."""
+"""What parties say to each other about their logs, beside the text of C2SP tlog-witness."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
+from fate_flow.core.model.errors import BadRequest
+from fate_flow.core.model.grammar import check_whole
 from fate_flow.core.model.job import Answer
 from fate_flow.core.record.commitment import is_number
 
 SIZE_TYPE = "text/x.tlog.size"       # of the answer to a checkpoint that continues another one than the newest
-_MOST_NOTES, _MOST_NUMBERS = 1_000, 100
+_MOST_NOTES, _MOST_NUMBERS, _MOST_EPOCHS = 1_000, 100, 1_000
+_MOST_INDEX = 2**53 - 1
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,52 @@ def held_in(answer: Answer) -> Held | None:
     notes, numbers = _texts(data.get("checkpoints")), _texts(data.get("acknowledged"))
     known = tuple(one for one in numbers or () if is_number(one))
     return None if notes is None else Held(notes[:_MOST_NOTES], known[:_MOST_NUMBERS])
+
+
+@dataclass(frozen=True)
+class AskedPart:
+    """Which part is asked for: entries of an epoch from an index on. Epoch 0: the oldest one that is signed."""
+
+    epoch: int = 0
+    first: int = 0
+
+    def as_body(self) -> dict[str, int]:
+        return {"epoch": self.epoch, "first": self.first}
+
+
+@dataclass(frozen=True)
+class LogPart:
+    """A part of the log that a party keeps with the asker. `epochs`: those that are signed, the oldest first; none:
+    nothing is signed."""
+
+    epochs: Sequence[int]
+    epoch: int = 0
+    note: str = ""                       # the newest checkpoint of this epoch
+    entries: Sequence[str] = ()          # their texts, from the index that was asked for
+
+    def as_data(self) -> dict[str, Any]:
+        return {"epochs": list(self.epochs), "epoch": self.epoch, "note": self.note, "entries": list(self.entries)}
+
+
+def asked_part(body: Mapping[str, Any]) -> AskedPart:
+    """Raise BadRequest."""
+    return AskedPart(*(check_whole(body.get(key, 0), key, 0, _MOST_INDEX) for key in ("epoch", "first")))
+
+
+def part_in(answer: Answer) -> LogPart | None:
+    """Return the part in an answer; None if it has none. Nobody has checked its signature yet."""
+    data = answer.data if answer.is_ok and isinstance(answer.data, Mapping) else {}
+    epochs, entries, note = data.get("epochs"), _texts(data.get("entries")), data.get("note")
+    if not isinstance(epochs, list) or len(epochs) > _MOST_EPOCHS or entries is None or not isinstance(note, str):
+        return None
+    try:
+        numbers = [check_whole(one, "epochs", 1, _MOST_INDEX) for one in epochs]
+        epoch = check_whole(data.get("epoch"), "epoch", 0, _MOST_INDEX)
+    except BadRequest:
+        return None
+    if any(after <= before for before, after in pairwise(numbers)):
+        return None
+    return LogPart(numbers, epoch, note, entries)
 
 
 def _texts(value: object) -> tuple[str, ...] | None:

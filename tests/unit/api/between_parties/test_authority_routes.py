@@ -36,6 +36,7 @@ ROUTES: dict[str, frozenset[Statement]] = {
     "/v1/party/task/log": frozenset({Query.TASK_LOG}),
     "/v1/party/record/add-checkpoint": frozenset({Query.RECORD}),
     "/v1/party/record/held": frozenset({Query.RECORD}),
+    "/v1/party/record/log": frozenset({Query.RECORD}),
     "/v1/party/<path:rest>": COMMANDS - TO_INITIATORS,
     "/v1/initiator/<path:rest>": frozenset(TO_INITIATORS),
     "/v1/tracker/<job_id>/<component>/<role>/<party_id>/output/table": frozenset({Query.OUTPUT_TABLE}),
