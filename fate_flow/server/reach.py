@@ -16,7 +16,7 @@ from fate_flow.server.other_parties.party_routes import with_joined_routes
 from fate_flow.server.peer_tls import pinned_parties
 from fate_flow.server.runtime import inquirer_of, signature_of
 from fate_flow.services.context.ports import Context
-from fate_flow.services.record.asking import HeldNow, ask_what_is_held, parties_to_ask
+from fate_flow.services.record.asking import Ask, HeldNow, ask_what_is_held, parties_to_ask
 from fate_flow.settings.settings import Settings
 from fate_flow.store.sql.store import SqlStore
 
@@ -59,13 +59,23 @@ def reach(settings: Settings, store: SqlStore, party_id: str, seconds: float) ->
 def held_elsewhere(context: Context, settings: Settings) -> HeldNow:
     """Ask the other parties what they hold of this party's record now, as the server would ask them. Raises
     FlowError."""
-    store = cast("SqlStore", context.store)      # that of a home always is
+    routes = with_joined_routes(settings, _store_of(context)).routes
+    parties = context.read(lambda tx: parties_to_ask(tx, routes))
+    return ask_what_is_held(parties, asking_others(context, settings), context.clock())
+
+
+def asking_others(context: Context, settings: Settings) -> Ask:
+    """Return what asks other parties as the server would ask them. Raises FlowError."""
+    store = _store_of(context)
     settings = with_joined_routes(settings, store)
     inquirer = inquirer_of(
         settings, expecting_answers(signature_of(settings), settings, store), pinned_parties(settings, store)
     )  # fmt: skip
-    parties = context.read(lambda tx: parties_to_ask(tx, settings.routes))
-    return ask_what_is_held(parties, inquirer.ask, context.clock())
+    return inquirer.ask
+
+
+def _store_of(context: Context) -> SqlStore:
+    return cast("SqlStore", context.store)       # that of a home always is one
 
 
 def _asked(inquirer: Inquirer, pinned: PinnedParties, party_id: str, url: str) -> Reach:

@@ -13,7 +13,7 @@ from threading import Lock
 
 from flask import Blueprint, Response, request
 
-from fate_flow.api.v1.party.audit import compared
+from fate_flow.api.v1.party.audit import compared, compared_by_asking
 from fate_flow.core.model.errors import BadRequest, Busy
 from fate_flow.core.model.grammar import check_party_id
 from fate_flow.core.record.comparison import Finding, Outcome
@@ -47,10 +47,12 @@ class _AuditChecks:
         )  # fmt: skip
 
     def reconcile(self) -> Response:
-        """Compare the log with a party with the file that it has sent, and show what both say about each message."""
+        """Compare the log with a party with the file that it has sent, or with what it hands out now. Show what both
+        say about each message."""
         with self._alone():
             other = check_party_id(request.form.get("party", "").strip(), "party")
-            found = compared(self._context, other, _file())
+            text = _file()
+            found = compared(self._context, other, text) if text else compared_by_asking(self._board.services, other)
         counts = Counter(one.outcome for one in found)
         rest = [one for one in found if one.outcome is not Outcome.AGREED]
         rest.sort(key=lambda one: not one.accused)
@@ -58,6 +60,7 @@ class _AuditChecks:
             "audit/compared.html", reviews=self._board.queries.reviews(), other=other, total=len(found),
             counts={one.value: counts[one] for one in Outcome if counts[one]}, rest=rest[:MOST_FINDINGS],
             rest_total=len(rest), accused=sorted({party for one in found for party in one.accused}), mark=_mark_of,
+            command=f"flow audit reconcile {'FILE ' if text else ''}-p {other}",
         )  # fmt: skip
 
     @contextmanager
@@ -73,10 +76,9 @@ class _AuditChecks:
 
 
 def _file() -> str:
+    """Return the text of the file; empty if none was chosen."""
     given = request.files.get("file")
     content = given.read() if given is not None else b""
-    if not content:
-        raise BadRequest("file: choose the file that fate_flow audit prove -p PARTY has written there")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

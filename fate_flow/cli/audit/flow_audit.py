@@ -10,6 +10,7 @@ import click
 
 from fate_flow.cli.audit.options import (
     check_asked,
+    check_compared,
     follow_options,
     prove_options,
     reconcile_options,
@@ -147,19 +148,26 @@ def verify(client: Client, ask: bool, is_json: bool) -> None:
 @audit.command()
 @reconcile_options
 @with_client
-def reconcile(client: Client, file: IO[str], party_id: str, is_json: bool) -> None:
+def reconcile(
+    client: Client, file: IO[str] | None, party_id: str | None, job_id: str | None, since: int, is_json: bool
+) -> None:
     """Compare the log with another party with that party's log about this one.
 
-    The other party writes FILE by `fate_flow audit prove -p PARTY -o FILE`. The head of its log is kept.
+    The other party is asked for its log, or has written FILE by `fate_flow audit prove -p PARTY -o FILE`. With -j each
+    party of the job is asked. The heads of their logs are kept.
 
-    Exit code 0: nobody is accused. 5: somebody is, and the line says by what.
+    Exit code 0: nobody is accused. 5: somebody is, and the line says by what. 3: nobody is, but the log of a party of
+    the job could not be compared.
 
-    Example: flow audit reconcile from-10000.proof -p 10000
+    Examples: flow audit reconcile -p 10000; flow audit reconcile from-10000.proof -p 10000
     """
     from fate_flow.cli.audit.record_reports import print_findings, read_finding
 
-    data = data_of(client.post("record/reconcile", {"party_id": party_id, "file": file.read()}))
-    raise SystemExit(print_findings(list(_read(client, data, "messages", read_finding)), is_json))
+    check_compared(file, party_id, job_id)
+    asked = {"party_id": party_id, "job_id": job_id, "file": file.read() if file else None, "since": since}
+    data = data_of(client.post("record/reconcile", {key: value for key, value in asked.items() if value}))
+    unheard = {str(one): str(why) for one, why in (data.get("unheard") or {}).items()}
+    raise SystemExit(print_findings(list(_read(client, data, "messages", read_finding)), is_json, unheard))
 
 
 def _found(client: Client, wanted: Mapping[str, Any], known: dict[str, Any]) -> Iterator[ShownEntry]:

@@ -33,6 +33,15 @@ def check_asked(job_id: str | None, party: str | None) -> None:
         raise click.UsageError("one of --job-id and --party is needed")
 
 
+def check_compared(file: object, party_id: str | None, job_id: str | None) -> None:
+    """Raise UsageError unless `audit reconcile` is asked for one of a party and a job, and a file is that of a
+    party."""
+    if (job_id is None) == (party_id is None):
+        raise click.UsageError("one of --party and --job-id is needed")
+    if file is not None and party_id is None:
+        raise click.UsageError("FILE is what one party has written: name it with --party")
+
+
 def _all_of(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     def add(command: Command) -> Command:
         for one in reversed(options):
@@ -79,7 +88,18 @@ verify_options = _all_of(
     click.option("--json", "is_json", is_flag=True, help="Print JSON."),
 )
 reconcile_options = _all_of(
-    click.argument("file", type=click.File(encoding="utf-8")),
-    click.option("-p", "--party", "party_id", required=True, metavar="PARTY", help="The party whose file it is."),
+    click.argument("file", type=click.File(encoding="utf-8"), required=False),
+    click.option(
+        "-p", "--party", "party_id", metavar="PARTY",
+        help="The party whose file it is, or which is asked for its log if there is no file.",
+    ),
+    click.option(
+        "-j", "--job-id", metavar="JOB", help="Ask each party of this job, and compare its messages alone.",
+        shell_complete=complete_job_id,
+    ),
+    click.option(
+        "--since", callback=_milliseconds, metavar="TIME",
+        help="Only messages from this time on, in UTC: 2026-11-27 or 2026-11-27T08:30:00.",
+    ),
     click.option("--json", "is_json", is_flag=True, help="Print JSON, with the outcome of each message."),
 )

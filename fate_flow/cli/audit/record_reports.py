@@ -15,7 +15,8 @@ from fate_flow.core.text.phrases import counted
 from fate_flow.services.record.verifying import LogReport, State
 
 TROUBLE, NOT_ANCHORED, BROKEN, ACCUSED = 2, 3, 4, 5
-"""Exit codes; 0: each log is anchored, or nobody is accused."""
+"""Exit codes; 0: each log is anchored, or nobody is accused. NOT_ANCHORED is also that of a comparison which could not
+be made with each party."""
 
 
 def print_reports(
@@ -50,15 +51,21 @@ def read_report(document: Mapping[str, Any]) -> LogReport:
     return LogReport(**{**given, "broken_at": broken_at, "anchored_at": given["anchored_at"] or 0})
 
 
-def print_findings(found: Sequence[Finding], is_json: bool) -> int:
-    """Print what both logs say about each message, and return the exit code."""
+def print_findings(found: Sequence[Finding], is_json: bool, unheard: Mapping[str, str]) -> int:
+    """Print what both logs say about each message, and return the exit code. `unheard`: why the log of a party could
+    not be compared, by party id."""
     counts = Counter(one.outcome for one in found)
     if is_json:
         listed = [one.as_document() for one in found]
-        print_json({"counts": {one.value: counts[one] for one in Outcome}, "messages": listed})
+        document = {"counts": {one.value: counts[one] for one in Outcome}, "messages": listed}
+        print_json({**document, "unheard": dict(unheard)} if unheard else document)
     else:
         _print_findings(found, counts)
-    return ACCUSED if any(one.accused for one in found) else 0
+    for party_id, why in unheard.items():
+        tell(one_line(f"the log of party {party_id} was not compared: {why}"))
+    if any(one.accused for one in found):
+        return ACCUSED
+    return NOT_ANCHORED if unheard else 0
 
 
 def read_finding(document: Mapping[str, Any]) -> Finding:
@@ -72,7 +79,8 @@ def _print_findings(found: Sequence[Finding], counts: Mapping[Outcome, int]) -> 
     for one in found:
         if one.outcome is not Outcome.AGREED:
             accused = f"; accused: {', '.join(one.accused)}" if one.accused else ""
-            places = f"here {_places(one.ours)}, there {_places(one.theirs)}"
+            there = f"at party {one.other}" if one.other else "there"
+            places = f"here {_places(one.ours)}, {there} {_places(one.theirs)}"
             click.echo(one_line(f"{one.outcome.value}: message {one.number or '-'} ({places}): {one.why}{accused}"))
     tell(", ".join(f"{one.value}: {counts[one]}" for one in Outcome if counts[one]) or "no messages were recorded")
     if any(one.accused for one in found):

@@ -50,13 +50,30 @@ class Finding:
     why: str = ""
     ours: tuple[Place, ...] = ()     # of the entries that show it, in our log and in theirs
     theirs: tuple[Place, ...] = ()
+    other: str = ""                  # the party whose log was compared with ours
 
     def as_document(self) -> dict[str, Any]:
         """Return its form in JSON."""
         return {
             "outcome": self.outcome.value, "number": self.number, "accused": list(self.accused), "why": self.why,
             "ours": [list(one) for one in self.ours], "theirs": [list(one) for one in self.theirs],
+            "other": self.other,
         }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class About:
+    """Which messages somebody wants to know of: those of a job, and those of which one side speaks at this time or
+    later (milliseconds since 1970). Empty: all of them."""
+
+    job_id: str = ""
+    since: int = 0
+
+    def has(self, entry: Mapping[str, Any]) -> bool:
+        return (not self.job_id or entry.get("job") == self.job_id) and entry["at"] >= self.since
+
+
+ALL = About()
 
 
 @dataclass(frozen=True)
@@ -82,8 +99,9 @@ class _Message:
         return [place for place, (_, is_acknowledged) in self.answered.items() if is_acknowledged]
 
 
-def compare(ours: Side, theirs: Side) -> tuple[Finding, ...]:
-    """Join both logs by the numbers of messages, and return one finding for each, in the order of our log.
+def compare(ours: Side, theirs: Side, about: About = ALL) -> tuple[Finding, ...]:
+    """Join both logs by the numbers of messages, and return one finding for each that it is about, in the order of our
+    log.
 
     A message that has been repeated is one message: it counts as agreed if all its contents are the same."""
     found: dict[str, _Message] = {}
@@ -98,9 +116,14 @@ def compare(ours: Side, theirs: Side) -> tuple[Finding, ...]:
     lost = {sender.party_id: _lost_until(receiver, [(number, one) for number, one in found.items()
                                                     if one.sender == sender.party_id])
             for sender, receiver in ((ours, theirs), (theirs, ours))}  # fmt: skip
-    return tuple(
+    findings = (
         _finding(number, one, ours, theirs, newest[one.sender], lost[one.sender]) for number, one in found.items()
     )
+    return tuple(
+        one for one in findings
+        if any(about.has(ours.entries[place]) for place in one.ours)
+        or any(about.has(theirs.entries[place]) for place in one.theirs)
+    )  # fmt: skip
 
 
 def _lost_until(receiver: Side, messages: Iterable[tuple[str, _Message]]) -> Place:
@@ -149,7 +172,7 @@ def _finding(number: str, one: _Message, ours: Side, theirs: Side, newest: Place
     at_sender, at_receiver = (*one.sent, *one.answered), tuple(one.received)
     places = (at_sender, at_receiver) if is_ours else (at_receiver, at_sender)
     outcome, accused, why = _outcome(one, sender, receiver, newest, lost)
-    return Finding(outcome, number, accused, why, *places)
+    return Finding(outcome, number, accused, why, *places, theirs.party_id)
 
 
 def _outcome(
@@ -185,7 +208,7 @@ def equivocations(checkpoints: Iterable[Checkpoint], party_id: str) -> tuple[Fin
         roots.setdefault((one.origin, one.size), set()).add(one.root)
     return tuple(
         Finding(
-            Outcome.EQUIVOCATION, accused=(party_id,),
+            Outcome.EQUIVOCATION, accused=(party_id,), other=party_id,
             why=f"party {party_id} has signed {len(found)} roots of {origin} at {size} entries",
         )
         for (origin, size), found in sorted(roots.items()) if len(found) > 1

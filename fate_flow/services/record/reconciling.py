@@ -1,4 +1,5 @@
-"""Comparing this party's log about another party with the log of that one, which a file has as a whole.
+"""Comparing this party's log about another party with the log of that one: a file has it as a whole, or the other party
+hands it out.
 
 A log that has begun anew has several epochs, each with a head of its own. The newest head of each is kept. If a later
 file has another past for that size, the other party has signed two pasts, and both signatures are here. So it has if a
@@ -8,7 +9,7 @@ kept head is refused, unless a later epoch says that what the head covers was lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
@@ -16,13 +17,12 @@ from typing import Any
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.key_list import RECORD, KeyState, read_key_list
 from fate_flow.core.model.errors import NotFound
-from fate_flow.core.record.bundle import BadBundle, ProvedEntry, check_entry, read_bundle
-from fate_flow.core.record.checkpoint import Checkpoint, read_checkpoint, read_count
-from fate_flow.core.record.comparison import Finding, Place, Side, compare, equivocations
-from fate_flow.core.record.entry import log_with, read_entry
+from fate_flow.core.record.bundle import BadBundle, ProvedEntry
+from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, read_checkpoint, read_count
+from fate_flow.core.record.comparison import ALL, About, Finding, Place, Side, compare, equivocations
+from fate_flow.core.record.entry import BadEntry, log_with, read_entry
 from fate_flow.core.record.log import StoredCheckpoint
-from fate_flow.core.record.note import BadNote, Check, NoteKey, read_note
-from fate_flow.core.record.policy import Policy
+from fate_flow.core.record.note import BadNote, Check, Note, NoteKey, read_note
 from fate_flow.core.record.tree import leaf_hash, root_of
 from fate_flow.core.text.phrases import counted
 from fate_flow.services.record.epochs import Ended, ended_in
@@ -53,71 +53,98 @@ class TheirLog:
         return {(one.number, index): entry for one in self.epochs for index, entry in enumerate(one.entries)}
 
 
-def read_their_log(
-    party_id: str, own: str, root: str, keys: Sequence[bytes], entries: Sequence[ProvedEntry], check: Check
-) -> TheirLog:
-    """Check the entries of a file, and return the log. `root`: the fingerprint of the other party's root key; `keys`:
-    its record keys. Raises BadBundle if an entry is not proved, or if one is missing."""
-    if not entries:
-        raise BadBundle("the file has no entries")
-    beginning, epochs = f"{root}/{log_with(own)}/", list[TheirEpoch]()
-    for origin, group in groupby(entries, _origin_of):
-        if not origin.startswith(beginning):
-            raise BadBundle(
-                f"the file has the log {origin}, and not that of party {party_id} ({root}) with this party"
-            )  # fmt: skip
+@dataclass(frozen=True)
+class WholeEpoch:
+    """All entries of an epoch, and the checkpoint that covers them. Nobody has checked anything of it yet."""
+
+    note: Note
+    contents: Sequence[bytes]
+
+    @property
+    def origin(self) -> str:
+        return self.note.text.partition("\n")[0]
+
+
+@dataclass(frozen=True)
+class LogReader:
+    """Reads the log of another party about this one. `root`: the fingerprint of its root key; `keys`: its record
+    keys."""
+
+    party_id: str
+    own: str
+    root: str
+    keys: Sequence[bytes]
+    check: Check
+
+    @classmethod
+    def of(
+        cls, tx: Transaction, own: str, party_id: str, check: Check, raw_of: Callable[[str], bytes]
+    ) -> LogReader:  # fmt: skip
+        """`raw_of` returns the bytes of a public key in PEM. Raises NotFound if no key list of the party is here."""
+        keys = tx.party_keys(party_id)
+        if keys is None or keys.state is KeyState.REMOVED:
+            raise NotFound(f"no key list of party {party_id} is saved here (fate_flow party join, flow key save)")
+        raw = [raw_of(key.pem) for key in read_key_list(keys.signed.content).keys if key.use == RECORD]
+        return cls(party_id, own, fingerprint_of(keys.root_id), raw, check)
+
+    def read(self, epochs: Iterable[WholeEpoch]) -> TheirLog:
+        """Check the signature of each epoch, and that it covers these entries. Raises BadBundle."""
+        found = [self._epoch(one) for one in epochs]
+        if not found:
+            raise BadBundle("the log has no entries")
+        for before, after in pairwise(found):
+            if after.number <= before.number:
+                raise BadBundle(f"the log is not in order: epoch {after.number} follows {before.number}")
+        return TheirLog(self.party_id, found)
+
+    def _epoch(self, one: WholeEpoch) -> TheirEpoch:
+        number, origin = self._number(one.origin), one.origin
+        key = next((key for key in self.keys if one.note.of(NoteKey(origin, key))), None)
+        if key is None:
+            raise BadBundle(f"no record key of party {self.party_id} that is saved here has signed the log {origin}")
+        leaves = [leaf_hash(content) for content in one.contents]
         try:
-            number = read_count(origin.removeprefix(beginning))
+            head = checked_checkpoint(one.note, NoteKey(origin, key), self.check)
+            entries = [read_entry(content) for content in one.contents]
+        except (BadNote, BadEntry) as error:
+            raise BadBundle(f"the log {origin}: {error}") from error
+        if len(leaves) < head.size:
+            where = f" in epoch {number}" if number > 1 else ""
+            raise BadBundle(f"this is not the whole log{where}: entry {len(leaves)} is missing")
+        if len(leaves) > head.size or root_of(leaves) != head.root:
+            raise BadBundle(f"the log {origin}: its {head.size} entries are not those that were signed")
+        return TheirEpoch(number, head, str(one.note), entries, leaves)
+
+    def _number(self, origin: str) -> int:
+        beginning = f"{self.root}/{log_with(self.own)}/"
+        if not origin.startswith(beginning):
+            raise BadBundle(f"{origin} is not the log of party {self.party_id} ({self.root}) with this party")
+        try:
+            return read_count(origin.removeprefix(beginning))
         except BadNote as error:
             raise BadBundle(f"the log {origin}: has no number of an epoch: {error}") from error
-        epochs.append(_read_epoch(party_id, number, keys, list(group), check))
-    for before, after in pairwise(epochs):
-        if after.number <= before.number:
-            raise BadBundle(f"the file does not have the log in order: epoch {after.number} follows {before.number}")
-    return TheirLog(party_id, epochs)
 
 
-def _origin_of(one: ProvedEntry) -> str:
-    return one.proof.checkpoint.text.partition("\n")[0]
+def epochs_in(entries: Iterable[ProvedEntry]) -> Iterator[WholeEpoch]:
+    """Yield the epochs in a file that `audit prove -p` has written. Raises BadBundle if an entry is missing, or is not
+    the one that its proof is of: so the first one is named."""
+    for origin, group in groupby(entries, lambda one: one.proof.checkpoint.text.partition("\n")[0]):
+        listed = list(group)
+        for index, one in enumerate(listed):
+            if one.proof.checkpoint.text != listed[0].proof.checkpoint.text or one.proof.index != index:
+                raise BadBundle(f"the file does not have the whole log {origin}: entry {index} is missing")
+            try:
+                is_shown = one.proof.shows(one.content)
+            except BadNote as error:
+                raise BadBundle(f"log {origin}, entry {index}: {error}") from error
+            if not is_shown:
+                raise BadBundle(f"log {origin}, entry {index}: the proof is of another entry")
+        yield WholeEpoch(listed[0].proof.checkpoint, [one.content for one in listed])
 
 
-def _read_epoch(
-    party_id: str, number: int, keys: Sequence[bytes], entries: Sequence[ProvedEntry], check: Check
-) -> TheirEpoch:
-    note, origin = entries[0].proof.checkpoint, _origin_of(entries[0])
-    signer = next((key for key in keys if note.of(NoteKey(origin, key))), None)
-    if signer is None:
-        raise BadBundle(f"no record key of party {party_id} that is saved here has signed the log {origin}")
-    policy = Policy({origin: NoteKey(origin, signer)})
-    whole = "the file does not have the whole log" + (f" in epoch {number}" if number > 1 else "")
-    for index, one in enumerate(entries):
-        if one.proof.checkpoint.text != note.text or one.proof.index != index:
-            raise BadBundle(f"{whole}: entry {index} is missing")
-        check_entry(one, policy, check)
-    head = read_checkpoint(note.text)
-    if head.size != len(entries):
-        raise BadBundle(f"{whole}: entry {len(entries)} is missing")
-    contents = [read_entry(one.content) for one in entries]
-    return TheirEpoch(number, head, str(note), contents, [leaf_hash(one.content) for one in entries])
-
-
-def reconcile_file(
-    tx: Transaction, own: str, party_id: str, text: str, check: Check, raw_of: Callable[[str], bytes], at: int
-) -> tuple[Finding, ...]:
-    """Compare the log with a party with its log about this one, which `audit prove -p` has written there. `raw_of`
-    returns the bytes of a public key in PEM.
-
-    Raises NotFound if no key list of the party is here; BadBundle if the file does not have its whole log, signed."""
-    keys = tx.party_keys(party_id)
-    if keys is None or keys.state is KeyState.REMOVED:
-        raise NotFound(f"no key list of party {party_id} is saved here (fate_flow party join, flow key save)")
-    raw = [raw_of(key.pem) for key in read_key_list(keys.signed.content).keys if key.use == RECORD]
-    theirs = read_their_log(party_id, own, fingerprint_of(keys.root_id), raw, read_bundle(text), check)
-    return reconcile(tx, own, theirs, at)
-
-
-def reconcile(tx: Transaction, own: str, theirs: TheirLog, at: int) -> tuple[Finding, ...]:
-    """Return what both logs say about each message, and whether the other party has signed two pasts; keep its heads.
+def reconcile(tx: Transaction, own: str, theirs: TheirLog, at: int, about: About = ALL) -> tuple[Finding, ...]:
+    """Return what both logs say about each message that is asked for, and whether the other party has signed two pasts;
+    keep its heads.
 
     Older epochs of both logs count, as far as they are there. Raises BadBundle if the other log has no epoch of which a
     head is kept."""
@@ -127,7 +154,7 @@ def reconcile(tx: Transaction, own: str, theirs: TheirLog, at: int) -> tuple[Fin
         for one in theirs.epochs:
             _keep(tx, one, at)
     ours = _side(own, _own_entries(tx, log_with(theirs.party_id)))
-    return (*found, *compare(ours, _side(theirs.party_id, theirs.entries)))
+    return (*found, *compare(ours, _side(theirs.party_id, theirs.entries), about))
 
 
 def _side(party_id: str, entries: Mapping[Place, Mapping[str, Any]]) -> Side:

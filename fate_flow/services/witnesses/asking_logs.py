@@ -7,7 +7,6 @@ signatures were checked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.errors import OperationFailed, TooLarge
@@ -20,6 +19,7 @@ from fate_flow.core.text.phrases import sanitized
 from fate_flow.core.wire.v1.paths import RECORD_LOG
 from fate_flow.core.wire.v1.plain_v1 import NO_SUCH_ROUTE
 from fate_flow.core.wire.v1.witnessing import AskedPart, LogPart, part_in
+from fate_flow.services.record.reconciling import WholeEpoch
 
 MOST_ENTRIES, MOST_BYTES = 200_000, 256 << 20
 MOST_SECONDS = 120.0         # for all parts together
@@ -27,15 +27,6 @@ _LEAST = 50                  # entries of each part but the last one of an epoch
 _LONGEST_WHY = 200
 
 Ask = Callable[[Party, str, Mapping[str, Any]], Answer]
-
-
-@dataclass(frozen=True)
-class HandedEpoch:
-    """An epoch of a log as its party has handed it out: its newest checkpoint, and the bytes of the entries below it.
-    Nobody has checked the signature yet."""
-
-    note: str
-    contents: tuple[bytes, ...]
 
 
 class LogQuestions:
@@ -46,7 +37,7 @@ class LogQuestions:
         self._until = monotonic() + MOST_SECONDS
         self._entries = self._bytes = 0
 
-    def log(self) -> tuple[HandedEpoch, ...]:
+    def log(self) -> tuple[WholeEpoch, ...]:
         """Return all epochs of the log, the oldest first. Raise OperationFailed if the party does not hand it out;
         TooLarge; BadBundle if a part is missing."""
         first = self._part(AskedPart())
@@ -54,18 +45,19 @@ class LogQuestions:
             raise OperationFailed(f"party {self._party_id} has signed nothing of its log with this party yet")
         return tuple(self._epoch(number, first if number == first.epoch else None) for number in first.epochs)
 
-    def _epoch(self, number: int, part: LogPart | None) -> HandedEpoch:
+    def _epoch(self, number: int, part: LogPart | None) -> WholeEpoch:
         part = part or self._part(AskedPart(number))
         try:
-            size = read_checkpoint(read_note(part.note).text).size
+            note = read_note(part.note)
+            size = read_checkpoint(note.text).size
         except BadNote as error:
             raise BadBundle(f"epoch {number}: {error}") from error
-        note, found = part.note, list[bytes]()
+        found: list[bytes] = []
         while True:
             left = size - len(found)
             found += self._checked(part, number, len(found), left)
             if len(found) == size:
-                return HandedEpoch(note, tuple(found))
+                return WholeEpoch(note, found)
             part = self._part(AskedPart(number, len(found)))     # its note may be a newer one: the log grows
 
     def _checked(self, part: LogPart, number: int, first: int, left: int) -> Iterator[bytes]:

@@ -1,26 +1,82 @@
-"""Comparing the log with another party for people: whoever wants to know of contradictions is notified of them."""
+"""Comparing the log with another party for people: whoever wants to know of contradictions is notified of them.
+
+The other log is read and checked before the transaction that compares: writers do not wait for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
-from fate_flow.core.record.comparison import Finding
+from fate_flow.core.model.errors import FlowError, NotFound
+from fate_flow.core.record.bundle import BadBundle, read_bundle
+from fate_flow.core.record.comparison import ALL, About, Finding
+from fate_flow.core.record.entry import other_party
 from fate_flow.core.record.note import Check
 from fate_flow.services.context.notifying import notify_of_findings
 from fate_flow.services.context.ports import Context
-from fate_flow.services.record.reconciling import reconcile_file
+from fate_flow.services.record.reconciling import LogReader, WholeEpoch, epochs_in, reconcile
+from fate_flow.services.witnesses.asking_logs import Ask, LogQuestions
 from fate_flow.store.contract.transaction import Transaction
 
 
-def reconcile_for_party(
-    context: Context, party_id: str, text: str, check: Check, raw_of: Callable[[str], bytes]
-) -> tuple[Finding, ...]:  # fmt: skip
-    """Compare the log with a party with its file in one transaction, and notify people if somebody is accused. Raises
-    what `reconcile_file` raises."""
+@dataclass(frozen=True)
+class Compared:
+    """What comparing logs has found. `unheard`: why the log of a party could not be compared, by party id."""
 
-    def act(tx: Transaction) -> tuple[Finding, ...]:
-        found = reconcile_file(tx, context.party_id, party_id, text, check, raw_of, context.clock())
-        notify_of_findings(context, tx, party_id, found)
-        return found
+    findings: tuple[Finding, ...]
+    unheard: Mapping[str, str] = field(default_factory=dict)
 
-    return context.write(act)
+
+class Comparing:
+    """Compares this party's logs with those of other parties. `raw_of` returns the bytes of a public key in PEM."""
+
+    def __init__(self, context: Context, check: Check, raw_of: Callable[[str], bytes]) -> None:
+        self._context, self._check, self._raw_of = context, check, raw_of
+
+    def with_file(self, party_id: str, text: str, about: About = ALL) -> tuple[Finding, ...]:
+        """Compare with what `audit prove -p` has written at a party. Raises NotFound without a key list of the party;
+        BadBundle if the file does not have its whole log, signed; StorageFailed."""
+        return self._compare(self._reader(party_id), epochs_in(read_bundle(text)), about)
+
+    def by_asking(
+        self, party_id: str, ask: Ask, monotonic: Callable[[], float], about: About = ALL
+    ) -> tuple[Finding, ...]:  # fmt: skip
+        """Compare with what a party hands out now. Raises what `with_file` and `LogQuestions.log` raise."""
+        reader = self._reader(party_id)
+        return self._compare(reader, LogQuestions(ask, party_id, monotonic).log(), about)
+
+    def of_job(self, about: About, ask: Ask, monotonic: Callable[[], float]) -> Compared:
+        """Ask each party with which there are entries about a job, and compare those. Raises NotFound if nothing is
+        recorded about the job; StorageFailed."""
+        found, unheard = list[Finding](), dict[str, str]()
+        for party_id in self._context.read(lambda tx: _parties_of(tx, about.job_id)):
+            try:
+                found += self.by_asking(party_id, ask, monotonic, about)
+            except BadBundle as error:
+                unheard[party_id] = str(error)
+            except FlowError as error:
+                unheard[party_id] = error.message
+        return Compared(tuple(found), unheard)
+
+    def _reader(self, party_id: str) -> LogReader:
+        return self._context.read(
+            lambda tx: LogReader.of(tx, self._context.party_id, party_id, self._check, self._raw_of)
+        )
+
+    def _compare(self, reader: LogReader, epochs: Iterable[WholeEpoch], about: About) -> tuple[Finding, ...]:
+        theirs, own = reader.read(epochs), self._context.party_id
+
+        def act(tx: Transaction) -> tuple[Finding, ...]:
+            found = reconcile(tx, own, theirs, self._context.clock(), about)
+            notify_of_findings(self._context, tx, theirs.party_id, found)
+            return found
+
+        return self._context.write(act)
+
+
+def _parties_of(tx: Transaction, job_id: str) -> tuple[str, ...]:
+    entries = tx.record_of_job(job_id)
+    if not entries:
+        raise NotFound(f"nothing is recorded about job {job_id} (record.switch)")
+    return tuple(sorted({other_party(one.log) for one in entries} - {""}))

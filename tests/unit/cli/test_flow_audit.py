@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -20,6 +21,7 @@ from fate_flow.core.model.errors import UNREACHABLE
 from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.core.record.bundle import read_bundle
+from fate_flow.core.wire.v1.witnessing import LogPart
 from fate_flow.services.record.checkpoints import sign_heads
 from fate_flow.services.record.following import newest_position
 from tests.kit.api.client_world import START, World
@@ -172,6 +174,33 @@ def test_the_logs_of_two_parties_are_compared(world: World, tmp_path: Path, answ
     assert found.exit_code == code, found.output
     counts = json.loads(found.stdout)["counts"]
     assert (counts["agreed"], counts["altered"]) == ((1, 0) if code == 0 else (0, 1))
+
+
+@pytest.mark.parametrize(("answer", "code"), [(Answer(0), 0), (Answer(103, "another answer"), ACCUSED)])
+@pytest.mark.parametrize("options", [("-p", "10000"), ("-j", JOB)])
+def test_the_server_asks_the_other_party_for_its_log(
+    world: World, tmp_path: Path, answer: Answer, code: int, options: tuple[str, ...]
+) -> None:
+    entries = read_bundle(their_file(world, tmp_path, answer))
+    handed = LogPart([1], 1, str(entries[0].proof.checkpoint), [one.content.decode() for one in entries])
+    world.peers.answers["/party/record/log"] = Answer(data=handed.as_data())
+    found = flow(world, "reconcile", *options, "--json")
+
+    assert found.exit_code == code, found.output
+    counts = json.loads(found.stdout)["counts"]
+    assert (counts["agreed"], counts["altered"]) == ((1, 0) if code == 0 else (0, 1))
+    world.peers.answers["/party/record/log"] = Answer(data=replace(handed, entries=handed.entries[1:]).as_data())
+    found = flow(world, "reconcile", *options)
+    assert "does not hand out entry 0 of epoch 1" in found.output
+    assert found.exit_code == (1 if options[0] == "-p" else NOT_ANCHORED)
+
+
+def test_one_of_a_party_and_a_job_is_compared(world: World) -> None:
+    for body, text in (
+        ({}, "one of job_id and party_id"), ({"job_id": JOB, "party_id": "10000"}, "one of job_id and party_id"),
+        ({"job_id": JOB, "file": "x"}, "file: has the log of one party"),
+    ):
+        assert text in world.ask("record/reconcile", body)["retmsg"]
 
 
 def test_a_file_that_is_none_is_refused(world: World, tmp_path: Path) -> None:

@@ -10,8 +10,11 @@ import pytest
 from werkzeug.test import TestResponse
 
 from fate_flow.core.access.client_roles import AUDIT, OPERATE, READ, SUBMIT
+from fate_flow.core.model.errors import UNREACHABLE
 from fate_flow.core.model.job import Answer
+from fate_flow.core.record.bundle import read_bundle
 from fate_flow.core.record.log import Evidence
+from fate_flow.core.wire.v1.witnessing import LogPart
 from fate_flow.services.record.sealing import seal_new
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import add_client
@@ -100,7 +103,7 @@ def test_both_sides_are_compared(
     ("content", "party", "text"),
     [
         (b"{", "10000", "file: the file is no JSON"), (b"\xff\xfe", "10000", "file: is no text"),
-        (b"", "10000", "file: choose the file"), (b"{}", "x", "party:"),
+        (b"{}", "x", "party:"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_none_is_refused(
@@ -109,6 +112,17 @@ def test_a_file_that_is_none_is_refused(
     their_file(browser.world, tmp_path, Answer())
     response = compared(browser, content, party)
     assert (response.status_code, text in Page(response.text).readable) == (400, True), response.text
+
+
+def test_without_a_file_the_other_party_is_asked(browser: Browser, tmp_path: Path) -> None:
+    entries = read_bundle(their_file(browser.world, tmp_path, Answer(0)))
+    handed = LogPart([1], 1, str(entries[0].proof.checkpoint), [one.content.decode() for one in entries])
+    browser.world.peers.answers["/party/record/log"] = Answer(data=handed.as_data())
+    readable = Page(compared(browser, b"").text).readable
+    assert "1 message: agreed: 1." in readable
+    assert "The same by command: flow audit reconcile -p 10000" in readable
+    browser.world.peers.answers["/party/record/log"] = Answer(UNREACHABLE, "party 10000 does not answer")
+    assert "party 10000 does not hand out its log: party 10000 does not answer" in compared(browser, b"").text
 
 
 def test_a_party_without_a_key_list_is_named(browser: Browser) -> None:

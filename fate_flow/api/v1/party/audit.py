@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from time import monotonic
 from typing import Any
 
 from flask import Blueprint, Response
@@ -40,10 +41,10 @@ from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, ok, silent_json
 from fate_flow.api.v1.rendering.jobs_beside import JOBS_BESIDE, jobs_beside
 from fate_flow.core.access.client_roles import AUDIT
-from fate_flow.core.model.errors import BadRequest, JobNotFound
+from fate_flow.core.model.errors import BadRequest, JobNotFound, OperationFailed
 from fate_flow.core.model.grammar import check_party_id
 from fate_flow.core.record.bundle import BadBundle
-from fate_flow.core.record.comparison import Finding
+from fate_flow.core.record.comparison import ALL, About, Finding
 from fate_flow.core.record.shown import Followed, Position, read_position
 from fate_flow.peers.site_key import has_signed, raw_of_pem
 from fate_flow.services.context.ports import Context
@@ -53,7 +54,7 @@ from fate_flow.services.record.following import followed, newest_position
 from fate_flow.services.record.proving import for_request
 from fate_flow.services.record.reading import PAGE, Wanted, entries_of_job, search
 from fate_flow.services.record.verifying import Keys
-from fate_flow.services.witnesses.comparing import reconcile_for_party
+from fate_flow.services.witnesses.comparing import Comparing
 from fate_flow.store.contract.transaction import Transaction
 
 _LATEST = 2**53
@@ -198,16 +199,40 @@ class _AuditRoutes:
         return ok({**self._whose(), **self._context.read(partial(_verified, keys, now)), "unheard": dict(now.unheard)})
 
     @declared(
-        "Compare the log with another party with that party's log about this one.", AUDIT,
-        needs={"party_id": PARTY_ID, "file": described(TEXT, "What `fate_flow audit prove -p PARTY` wrote there.")},
-        data=an_object({**_OWN, "messages": a_list(ANYTHING)}),
-    )
+        "Compare the log with another party with that party's log about this one: with a file, or with what the party "
+        "hands out now; or the messages of a job, with all its parties.", AUDIT,
+        takes={
+            "party_id": PARTY_ID, "job_id": JOB_ID,
+            "file": described(or_null(TEXT), "What `fate_flow audit prove -p PARTY` wrote there; null: it is asked."),
+            "since": whole("Only messages from this time on: milliseconds since 1970.", maximum=_LATEST, default=0),
+        },
+        either=(
+            {"required": ["job_id"], "properties": {"job_id": JOB_ID, "party_id": NOTHING, "file": NOTHING}},
+            {"required": ["party_id"], "properties": {"job_id": NOTHING, "party_id": PARTY_ID}},
+        ),
+        data=an_object({
+            **_OWN, "messages": a_list(ANYTHING),
+            "unheard": described(ANYTHING, "Why logs of parties of the job were not compared, by party id."),
+        }),
+    )  # fmt: skip
     def reconcile(self) -> Response:
-        body = arguments("party_id", "file")
-        other, text = check_party_id(body["party_id"]), read_text(body, "file")
-
-        found = compared(self._context, other, text)
-        return ok({**self._whose(), "messages": [one.as_document() for one in found]})
+        body = silent_json()
+        if (body.get("job_id") is None) == (body.get("party_id") is None):
+            raise BadRequest("one of job_id and party_id is needed")
+        since, ask = read_whole(body, "since", 0, maximum=_LATEST), self._services.ask_party
+        unheard: Mapping[str, str] = {}
+        if body.get("job_id") is not None:
+            if body.get("file") is not None:
+                raise BadRequest("file: has the log of one party: name it in party_id, instead of job_id")
+            job = comparing(self._context).of_job(About(read_job_id(body), since), ask, monotonic)
+            found, unheard = job.findings, job.unheard
+        else:
+            other, about = check_party_id(body["party_id"]), About(since=since)
+            if body.get("file") is not None:
+                found = compared(self._context, other, read_text(body, "file"), about)
+            else:
+                found = compared_by_asking(self._services, other, about)
+        return ok({**self._whose(), "messages": [one.as_document() for one in found], "unheard": dict(unheard)})
 
     def _whose(self) -> dict[str, str]:
         return {"party_id": self._own}
@@ -220,13 +245,26 @@ def _read_position(body: Mapping[str, Any]) -> Position:
         raise BadRequest(f"position: {error}, as in the last answer") from error
 
 
-def compared(context: Context, party_id: str, text: str) -> tuple[Finding, ...]:
+def comparing(context: Context) -> Comparing:
+    return Comparing(context, has_signed, raw_of_pem)
+
+
+def compared(context: Context, party_id: str, text: str, about: About = ALL) -> tuple[Finding, ...]:
     """Compare the log with a party with the file that it has written, and keep its head. Raise BadRequest for another
     file; NotFound without its keys."""
     try:
-        return reconcile_for_party(context, party_id, text, has_signed, raw_of_pem)
+        return comparing(context).with_file(party_id, text, about)
     except BadBundle as error:
         raise BadRequest(f"file: {error}") from error
+
+
+def compared_by_asking(services: Services, party_id: str, about: About = ALL) -> tuple[Finding, ...]:
+    """Compare the log with a party with what it hands out now. Raise OperationFailed if it hands out nothing that it
+    has signed as a whole; NotFound without its keys; TooLarge."""
+    try:
+        return comparing(services.context).by_asking(party_id, services.ask_party, monotonic, about)
+    except BadBundle as error:
+        raise OperationFailed(f"party {party_id} does not hand out its log as it has signed it: {error}") from error
 
 
 def _verified(keys: Keys | None, now: HeldNow, tx: Transaction) -> dict[str, object]:

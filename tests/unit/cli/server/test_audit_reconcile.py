@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
+from typing import Any
 
 import pytest
 from click.testing import Result
 
 from fate_flow.cli.audit.record_reports import ACCUSED, NOT_ANCHORED, TROUBLE
+from fate_flow.cli.server import audit_reconcile
 from fate_flow.cli.server.home_context import home_context
 from fate_flow.core.access.key_list import read_key_list
+from fate_flow.core.model.errors import UNREACHABLE
 from fate_flow.core.model.job import Answer, Command, CommandKind
+from fate_flow.core.model.spec import Party
+from fate_flow.core.record.bundle import read_bundle
+from fate_flow.core.record.checkpoint import read_count
 from fate_flow.core.record.entry import log_with
+from fate_flow.core.wire.v1.paths import RECORD_LOG
+from fate_flow.core.wire.v1.witnessing import LogPart, asked_part
 from fate_flow.peers.key_lists import check_key_list
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.services.context.recording import record_answer, record_received
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.record.epochs import LOST, open_next_epoch
+from fate_flow.services.record.reconciling import epochs_in
 from fate_flow.services.use_cases.keys import save_key_list
 from fate_flow.settings.reader import load_settings
 from tests.kit.cli.audited_homes import Home, home_in, made_home
 from tests.kit.values import HOST, JOB_ID
 
 Change = Callable[[Command], Command | None]
+OTHER_JOB = "202601011200000000008"
 
 
 def as_it_was(command: Command) -> Command:
@@ -144,7 +154,7 @@ def test_what_was_signed_before_a_log_began_anew_is_compared_too(guest: Home, ho
     (altered,) = [one for one in messages if one["outcome"] == "altered"]
     assert (altered["ours"], altered["theirs"]) == ([[1, 4], [1, 5]], [[1, 2]])
     assert messages[-1]["theirs"] == [[2, 2]]
-    assert "here #4, #5, there #2" in guest.audit("reconcile", log_of(host), "-p", "10000").stdout
+    assert "here #4, #5, at party 10000 #2" in guest.audit("reconcile", log_of(host), "-p", "10000").stdout
 
 
 def test_epochs_in_another_order_are_no_whole_log(guest: Home, host: Home) -> None:
@@ -228,7 +238,7 @@ def test_the_log_of_another_party_is_refused(guest: Home, host: Home) -> None:
     found, _ = reconciled(guest, str(path))
 
     assert found.exit_code == TROUBLE
-    assert "and not that of party 10000" in found.stderr
+    assert "is not the log of party 10000" in found.stderr
 
 
 def test_a_party_that_does_not_say_what_it_holds_is_named_and_changes_no_result(guest: Home, host: Home) -> None:
@@ -248,3 +258,111 @@ def test_a_party_without_a_saved_key_list_cannot_be_compared_with(guest: Home, h
 
     assert found.exit_code == TROUBLE
     assert "no key list of party 10001 is saved here" in found.stderr
+
+
+# ---------------------------------------------------------------------- without a file: the other party is asked
+
+
+@pytest.fixture
+def asked(host: Home, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The other party answers with what it has proved last, and these parties were asked."""
+    parties: list[str] = []
+
+    def ask(to: Party, path: str, body: Mapping[str, Any]) -> Answer:
+        parties.append(to.party_id)
+        if path != RECORD_LOG or to.party_id != "10000":
+            return Answer(UNREACHABLE, f"party {to.party_id} does not answer")
+        proved = read_bundle(host.conf.with_name("with-9999.proof").read_text(encoding="utf-8"))
+        epochs = {read_count(one.origin.rpartition("/")[2]): one for one in epochs_in(proved)}
+        part = asked_part(body)
+        number = part.epoch or min(epochs)
+        entries = [one.decode() for one in epochs[number].contents[part.first :]]
+        return Answer(data=LogPart(sorted(epochs), number, str(epochs[number].note), entries).as_data())
+
+    monkeypatch.setattr(audit_reconcile, "asking_others", lambda *_: ask)
+    return parties
+
+
+@pytest.mark.parametrize(("change", "code", "expected"), [
+    (as_it_was, 0, {"agreed": 3}),
+    (lambda command: replace(command, body={"number": 9}), ACCUSED, {"agreed": 2, "altered": 1}),
+])
+def test_a_party_is_asked_for_its_log(
+    guest: Home, host: Home, asked: list[str], change: Change, code: int, expected: dict[str, int]
+) -> None:
+    talk(guest, host, 1, change)
+    talk(guest, host, 2)
+    log_of(host)                             # signs it
+    found = guest.audit("reconcile", "-p", "10000", "--json")
+    document = json.loads(found.stdout)
+
+    assert (found.exit_code, {key: count for key, count in document["counts"].items() if count}) == (code, expected)
+    assert (set(asked), {one["other"] for one in document["messages"]}) == ({"10000"}, {"10000"})
+
+
+def test_a_log_that_is_written_anew_is_seen_by_the_head_that_was_handed_out(
+    guest: Home, host: Home, asked: list[str]
+) -> None:
+    untouched = host.folder.with_name("untouched")
+    copytree(host.folder, untouched)
+    talk(guest, host, 2)
+    log_of(host)
+    assert guest.audit("reconcile", "-p", "10000").exit_code == 0
+    host.folder.rename(host.folder.with_name("first"))
+    untouched.rename(host.folder)
+    talk(guest, host, 3)
+    log_of(host)
+    found = guest.audit("reconcile", "-p", "10000")
+
+    assert (found.exit_code, "party 10000 has signed 2 roots of" in found.stdout) == (ACCUSED, True)
+    assert asked == ["10000", "10000"]
+
+
+@pytest.mark.usefixtures("asked")
+def test_the_messages_of_a_job_are_compared_with_all_its_parties(guest: Home, host: Home) -> None:
+    talk(guest, host, 2)
+    log_of(host)
+    guest.record(lambda unit: unit.send(Command(CommandKind.START, OTHER_JOB, HOST, 1)))
+    of_job = guest.audit("reconcile", "-j", JOB_ID, "--json")
+    of_other = guest.audit("reconcile", "-j", OTHER_JOB, "--json")
+    counts = [json.loads(one.stdout)["counts"] for one in (of_job, of_other)]
+
+    assert [(one["agreed"], one["in doubt"]) for one in counts] == [(2, 0), (0, 1)]
+    assert guest.audit("reconcile", "-p", "10000", "--since", "2100-01-01").stderr == "no messages were recorded\n"
+    none = guest.audit("reconcile", "-j", "202601011200000000009")
+    assert (none.exit_code, "nothing is recorded about job" in none.stderr) == (TROUBLE, True)
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_party_of_a_job_that_is_not_heard_is_named(guest: Home, host: Home) -> None:
+    talk(guest, host, 1)
+    log_of(host)
+    guest.record(lambda unit: unit.send(Command(CommandKind.START, JOB_ID, Party("host", "10001"), 1)))
+    found = guest.audit("reconcile", "-j", JOB_ID)
+
+    assert found.exit_code == NOT_ANCHORED
+    assert "the log of party 10001 was not compared: no key list of party 10001 is saved here" in found.stderr
+    assert "agreed: 1" in found.stderr
+
+
+def test_a_party_that_does_not_hand_out_its_log_is_named(
+    guest: Home, host: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk(guest, host, 1)
+    silent = Answer(UNREACHABLE, "party 10000 does not answer")
+    monkeypatch.setattr(audit_reconcile, "asking_others", lambda *_: lambda *_: silent)
+    found = guest.audit("reconcile", "-p", "10000")
+
+    assert found.exit_code == TROUBLE
+    assert "party 10000 does not hand out its log: party 10000 does not answer" in found.stderr
+
+
+@pytest.mark.parametrize(("options", "text"), [
+    ((), "one of --party and --job-id is needed"), (("-p", "10000", "-j", JOB_ID), "one of --party and --job-id"),
+    (("FILE", "-j", JOB_ID), "name it with --party"),
+])
+def test_what_is_to_be_compared_has_to_be_said(guest: Home, host: Home, options: tuple[str, ...], text: str) -> None:
+    talk(guest, host, 1)
+    found = guest.audit("reconcile", *(log_of(host) if one == "FILE" else one for one in options))
+
+    assert (found.exit_code, text in found.stderr) == (2, True), found.stderr

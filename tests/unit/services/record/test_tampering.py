@@ -30,7 +30,7 @@ from fate_flow.services.record.entries import of_answered, of_received, of_sent
 from fate_flow.services.record.epochs import open_next_epoch
 from fate_flow.services.record.proving import prove
 from fate_flow.services.record.reading import sealed_in
-from fate_flow.services.record.reconciling import TheirLog, read_their_log, reconcile
+from fate_flow.services.record.reconciling import LogReader, TheirLog, epochs_in, reconcile
 from fate_flow.services.record.verifying import State
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.memory.store import MemoryStore
@@ -157,7 +157,7 @@ def a_file(past: str = "") -> str:
 
 
 def read(text: str) -> TheirLog:
-    return read_their_log("10000", "9999", ROOT, [OWN.key.key], read_bundle(text), has_signed)
+    return LogReader("10000", "9999", ROOT, [OWN.key.key], has_signed).read(epochs_in(read_bundle(text)))
 
 
 Listed = list[dict[str, str]]

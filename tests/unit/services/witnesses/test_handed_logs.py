@@ -14,13 +14,13 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.record.bundle import BadBundle
 from fate_flow.core.record.checkpoint import read_checkpoint
 from fate_flow.core.record.entry import log_with, read_entry
-from fate_flow.core.record.note import read_note
 from fate_flow.core.wire.v1.paths import RECORD_LOG
 from fate_flow.core.wire.v1.plain_v1 import NO_SUCH_ROUTE
 from fate_flow.core.wire.v1.witnessing import AskedPart, asked_part, part_in
 from fate_flow.services.record.epochs import LOST, open_next_epoch
+from fate_flow.services.record.reconciling import WholeEpoch
 from fate_flow.services.witnesses import asking_logs, handed_out
-from fate_flow.services.witnesses.asking_logs import HandedEpoch, LogQuestions
+from fate_flow.services.witnesses.asking_logs import LogQuestions
 from fate_flow.services.witnesses.handed_out import part_of_log
 from tests.kit.services.witness_parties import WitnessParty, two_parties
 
@@ -39,7 +39,7 @@ def host() -> WitnessParty:
     return host
 
 
-def handed(host: WitnessParty, change: Change = lambda data: None, most: int = 1_000) -> tuple[HandedEpoch, ...]:
+def handed(host: WitnessParty, change: Change = lambda data: None, most: int = 1_000) -> tuple[WholeEpoch, ...]:
     """The log as party 9999 gets it; `change` is what the answering party does to each part."""
     asked = 0
 
@@ -63,9 +63,9 @@ def contents(host: WitnessParty, log: str, epoch: int, size: int) -> tuple[bytes
 def test_what_is_signed_is_handed_out_in_parts(host: WitnessParty, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handed_out, "MOST_ENTRIES", 60)
     [epoch] = handed(host)
-    head = read_checkpoint(read_note(epoch.note).text)
+    head = read_checkpoint(epoch.note.text)
     assert (head.origin, head.size) == (f"{host.keys.root}/with/9999/1", len(epoch.contents))
-    assert epoch.contents == contents(host, log_with("9999"), 1, head.size)
+    assert tuple(epoch.contents) == contents(host, log_with("9999"), 1, head.size)
     said = [read_entry(one).get("what") for one in epoch.contents]
     assert ("entry 128" in said, "too late" in said, "of others" in said) == (True, False, False)
 
@@ -77,7 +77,7 @@ def test_each_epoch_that_is_signed_is_handed_out(host: WitnessParty) -> None:
     host.cosigning.is_no_witness("9999")
     host.sign()
     first, second = handed(host)
-    assert read_note(second.note).text.startswith(f"{host.keys.root}/with/9999/{number}\n")
+    assert second.note.text.startswith(f"{host.keys.root}/with/9999/{number}\n")
     assert read_entry(second.contents[0])["reason"] == LOST
     assert len(first.contents) == 129
 
@@ -91,7 +91,7 @@ def test_a_log_that_grows_meanwhile_is_taken_as_it_was(host: WitnessParty, monke
         host.sign()
 
     [epoch] = handed(host, grow)
-    assert len(epoch.contents) == read_checkpoint(read_note(epoch.note).text).size == 129
+    assert len(epoch.contents) == read_checkpoint(epoch.note.text).size == 129
 
 
 def test_of_a_log_without_a_signature_nothing_is_handed_out() -> None:
