@@ -39,7 +39,7 @@ class Kind(StrEnum):
     ANSWERED = "answered"        # the other party has answered it
     RECEIVED = "received"        # this party has carried out, or refused, a message of the other one, and answers so
     HEAD = "head"                # commits to the head of the own log (log with another party)
-    EPOCH = "epoch"              # the log begins anew, since an older state of this party was restored
+    EPOCH = "epoch"              # the log begins anew: an older state was restored, or the root key was replaced
 
 
 class BadEntry(ValueError):

@@ -116,6 +116,15 @@ def _segment(said: Mapping[str, Any], _: ShownEntry) -> str:
     return f"the entries of log {log}, epoch {said.get('of_epoch')}, from {first} up to {end} lie in a file now"
 
 
+def _epoch(said: Mapping[str, Any], one: ShownEntry) -> str:
+    log = f"the log with party {one.other}" if one.other else "the own log"
+    ended, lost = said.get("ended"), said.get("lost")
+    if isinstance(ended, Mapping):
+        log = f"{log}, of which epoch {ended.get('epoch')} has {counted(ended.get('size', 0), 'entry', 'entries')},"
+    missing = f" (lost: {counted(len(lost), 'acknowledged message')})" if isinstance(lost, list) else ""
+    return f"{log} begins anew: {said.get('reason')}{missing}"
+
+
 def command_of(said: Mapping[str, Any]) -> str:
     return " ".join(str(said[key]) for key in ("command", "argument", "seat", "task", "version") if key in said)
 
@@ -123,5 +132,5 @@ def command_of(said: Mapping[str, Any]) -> str:
 _SENTENCES: Mapping[str, Callable[[Mapping[str, Any], ShownEntry], str]] = {
     "status": _status, "act": _act, "question": _question, "replied": _replied, "decision": _decision,
     "refused": _refused, "worker": _worker, "exchange": _exchange, "keys": _keys, "sent": _sent, "answered": _answered,
-    "received": _received, "head": _head, "segment": _segment,
+    "received": _received, "head": _head, "segment": _segment, "epoch": _epoch,
 }  # fmt: skip

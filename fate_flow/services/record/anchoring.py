@@ -16,7 +16,7 @@ from dataclasses import replace
 from heapq import merge
 
 from fate_flow.core.model.errors import TooLarge
-from fate_flow.core.record.checkpoint import Checkpoint, read_checkpoint, read_count
+from fate_flow.core.record.checkpoint import Checkpoint, read_checkpoint
 from fate_flow.core.record.commitment import opens
 from fate_flow.core.record.entry import OWN_LOG, BadEntry, Kind, log_with, read_entry
 from fate_flow.core.record.log import Head, StoredEntry
@@ -26,7 +26,7 @@ from fate_flow.core.text.phrases import counted
 from fate_flow.core.wire.v1.witnessing import Held
 from fate_flow.services.record.acknowledged import not_received
 from fate_flow.services.record.asking import HeldNow, held_epochs
-from fate_flow.services.record.checkpoints import edge_at
+from fate_flow.services.record.checkpoints import edge_at, place_in
 from fate_flow.services.record.epochs import Ended, ended_in
 from fate_flow.services.record.reading import size_of
 from fate_flow.services.record.verifying import Keys, LogReport, State, verify_log
@@ -61,7 +61,7 @@ def verify_all(tx: Transaction, keys: Keys | None, now: HeldNow | None = None) -
             found = _with_held(tx, found, party_id, held, keys, now.at)
     found = _with_ends(tx, found)
     if keys is not None:
-        found = _with_commitments(tx, found, keys)
+        found = _with_commitments(tx, found)
     return sorted(found, key=lambda one: (one.log, one.epoch))
 
 
@@ -105,7 +105,7 @@ def _with_held(
     """Return the reports with what a party says that it holds now. An earlier epoch may be behind that: the next one
     says so in its first entry."""
     log = log_with(party_id)
-    checkpoints = dict(held_epochs(held, party_id, keys.root, keys.own, keys.check))
+    checkpoints = dict(held_epochs(held, party_id, keys.own, keys.check))
     present = max((one.epoch for one in reports if one.log == log), default=0)
     found = []
     for one in reports:
@@ -147,14 +147,14 @@ def _said_to_be_lost(tx: Transaction, party_id: str, held: Held) -> str:
     return f"party {party_id} says that this party has acknowledged {messages} of it that the log does not have"
 
 
-def _with_commitments(tx: Transaction, reports: Sequence[LogReport], keys: Keys) -> list[LogReport]:
+def _with_commitments(tx: Transaction, reports: Sequence[LogReport]) -> list[LogReport]:
     """Return the reports, those of the own log with the largest of its heads that a cosigned commitment opens to.
 
     Every commitment counts, also an older one: whoever has made the own log anew may have committed to it since."""
     found = {(one.log, one.epoch): one for one in reports}
     others = [one for one in reports if one.log != OWN_LOG and one.state is State.ANCHORED]
     edge, edge_of = Edge(), 0
-    for epoch, head, other in merge(*(_commitments(tx, one, keys) for one in others), key=_place_of):
+    for epoch, head, other in merge(*(_commitments(tx, one) for one in others), key=_place_of):
         own = found.get((OWN_LOG, epoch)) or LogReport(OWN_LOG, epoch, 0, State.CONSISTENT)
         if own.state is State.BROKEN or not head.size:
             continue
@@ -180,13 +180,13 @@ def _held_to(own: LogReport, head: Checkpoint, edge: Edge, before: int, other: L
     )
 
 
-def _commitments(tx: Transaction, log: LogReport, keys: Keys) -> Iterator[tuple[int, Checkpoint, LogReport]]:
+def _commitments(tx: Transaction, log: LogReport) -> Iterator[tuple[int, Checkpoint, LogReport]]:
     """Yield the heads of the own log that cosigned entries of a log open to, with their epochs, in order. An entry is
     left out if what it commits to was erased."""
     for first in range(0, log.anchored_to, _PAGE):
         for entry in tx.sealed_entries(log.log, log.epoch, first, min(_PAGE, log.anchored_to - first)):
             head = _opened(entry) if entry.kind == Kind.HEAD else None
-            if head is not None and (epoch := _own_epoch(head.origin, keys)):
+            if head is not None and (epoch := _own_epoch(head.origin)):
                 yield epoch, head, log
 
 
@@ -194,13 +194,13 @@ def _place_of(found: tuple[int, Checkpoint, LogReport]) -> tuple[int, int]:
     return found[0], found[1].size
 
 
-def _own_epoch(origin: str, keys: Keys) -> int:
+def _own_epoch(origin: str) -> int:
     """Return which epoch of the own log this is the name of; 0 if it is none."""
-    beginning, _, number = origin.rpartition("/")
     try:
-        return read_count(number) if beginning == f"{keys.root}/{OWN_LOG}" else 0
+        _, log, epoch = place_in(origin)
     except BadNote:
         return 0
+    return epoch if log == OWN_LOG else 0
 
 
 def _opened(entry: StoredEntry) -> Checkpoint | None:

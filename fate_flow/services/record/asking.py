@@ -14,12 +14,13 @@ from typing import Any
 from fate_flow.core.access.key_list import KeyState
 from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
-from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, read_count
+from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint
 from fate_flow.core.record.entry import log_with
 from fate_flow.core.record.note import BadNote, Check, NoteKey, read_note
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.core.wire.v1.paths import HELD
 from fate_flow.core.wire.v1.witnessing import Held, held_in
+from fate_flow.services.record.checkpoints import place_in
 from fate_flow.store.contract.transaction import Transaction
 
 _AT_ONCE = 8
@@ -58,21 +59,19 @@ def ask_what_is_held(parties: Sequence[str], ask: Ask, at: int) -> HeldNow:
     return HeldNow(at // 1000, {party_id: held for party_id, held in found.items() if held is not None}, unheard)
 
 
-def held_epochs(
-    held: Held, party_id: str, root: str, own: Sequence[bytes], check: Check
-) -> Mapping[int, Checkpoint]:  # fmt: skip
+def held_epochs(held: Held, party_id: str, own: Sequence[bytes], check: Check) -> Mapping[int, Checkpoint]:
     """Return the newest checkpoint of each epoch that a party holds of the log with it, as far as a key of this party
-    has signed it: nobody can accuse it by another one. `root`: the fingerprint of the own root key."""
+    has signed it: nobody can accuse it by another one."""
     found: dict[int, Checkpoint] = {}
-    beginning = f"{root}/{log_with(party_id)}/"
     for text in held.notes:
         try:
             note = read_note(text)
             origin = note.text.partition("\n")[0]
             key = next((one for one in (NoteKey(origin, raw) for raw in own) if note.of(one)), None)
-            if key is None or not origin.startswith(beginning):
+            _, log, epoch = place_in(origin)
+            if key is None or log != log_with(party_id):
                 continue
-            epoch, one = read_count(origin.removeprefix(beginning)), checked_checkpoint(note, key, check)
+            one = checked_checkpoint(note, key, check)
         except BadNote:
             continue
         if epoch not in found or found[epoch].size < one.size:

@@ -8,24 +8,26 @@ writers wait for the transaction that signs: `hash_again` hashes before it, page
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Protocol, TypeVar
 
-from fate_flow.core.record.checkpoint import Checkpoint
+from fate_flow.core.record.checkpoint import Checkpoint, read_count
 from fate_flow.core.record.commitment import commitment
 from fate_flow.core.record.entry import OWN_LOG, Kind, NewEntry, new_entry, other_party
 from fate_flow.core.record.log import Head, StoredCheckpoint
 from fate_flow.core.record.note import NoteKey, Sign, read_note, sign_note
 from fate_flow.core.record.tree import Edge, leaf_hash
 from fate_flow.services.record.entries import FreshSalt
+from fate_flow.services.record.epochs import open_next_epoch
 from fate_flow.services.record.sealing import seal_new
 from fate_flow.store.contract.transaction import Transaction
 
 T = TypeVar("T")
 
 _PAGE = 1_000
+ANOTHER_ROOT = "the root key of this party was replaced"
 
 Hashed = Mapping[tuple[str, int], int]
 """By log and epoch: how many of its first entries were found as they were sealed."""
@@ -58,6 +60,16 @@ def origin_of(root: str, log: str, epoch: int) -> str:
     return f"{root}/{log}/{epoch}"
 
 
+def place_in(origin: str) -> tuple[str, str, int]:
+    """Return the root key, the log and the epoch in the name of a log. Raises BadNote.
+
+    The record key signs nothing but heads of this party's logs. So its signature is enough, whichever root key this
+    party was known by then."""
+    beginning, _, number = origin.rpartition("/")
+    root, _, log = beginning.partition("/")
+    return root, log, read_count(number)
+
+
 def any_log(_: str) -> bool:
     return True
 
@@ -71,11 +83,14 @@ def sign_heads(
     may_sign: Callable[[str], bool] = any_log,
 ) -> tuple[StoredCheckpoint, ...]:  # fmt: skip
     """Seal what is new, commit to the own log in the logs with others, and sign the head of each log that has grown and
-    may be signed.
+    may be signed. If the root key was replaced, each log goes on in the next epoch, once what there was is signed.
 
     `hashed`: what `hash_again` has returned; those entries are not hashed here. Raises Damaged."""
     while seal_new(tx, at):
         pass
+    for head in tx.record_heads():
+        if may_sign(head.log):
+            _leave_old_root(tx, signer, head, at, hashed)
     commitments = tuple(_commitments(tx, signer.root, at, fresh_salt)) if may_sign(OWN_LOG) else ()
     tx.add_to_record(commitments)
     while commitments and seal_new(tx, at):
@@ -151,6 +166,17 @@ def _commitments(tx: Transaction, root: str, at: int, fresh_salt: FreshSalt) -> 
             salt = fresh_salt()
             fields = {"own": commitment("own", bytes.fromhex(salt), text.encode())}
             yield new_entry(head.log, Kind.HEAD, at, fields, salt=salt, text=text)
+
+
+def _leave_old_root(tx: Transaction, signer: LogSigner, head: Head, at: int, hashed: Hashed) -> None:
+    """Begin the next epoch if this one is named by a root key that was replaced: what others hold of a log is found
+    by its name, so a log keeps its name."""
+    newest = tx.newest_checkpoint(head.log, head.epoch)
+    root = signer.root if newest is None else place_in(newest.note.partition("\n")[0])[0]
+    if root != signer.root:
+        if _has_grown(tx, head):
+            _sign(tx, replace(signer, root=root), head, at, hashed)
+        open_next_epoch(tx, head.log, at, ANOTHER_ROOT)
 
 
 def _sign(tx: Transaction, signer: LogSigner, head: Head, at: int, hashed: Hashed) -> StoredCheckpoint:

@@ -2,6 +2,8 @@
 
 What this party has signed after the backup is not here any more, and others hold it. To go on in that log would mean
 to sign two pasts. So nothing more of it is signed, and a new log begins, whose first entry says why.
+
+A log also begins anew when the root key is replaced, which is in its name.
 """
 
 from __future__ import annotations

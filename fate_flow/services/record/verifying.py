@@ -19,7 +19,7 @@ from fate_flow.core.record.commitment import opens
 from fate_flow.core.record.log import Head, StoredCheckpoint, StoredEntry
 from fate_flow.core.record.note import BadNote, Check, Note, NoteKey, read_note
 from fate_flow.core.record.tree import Edge, leaf_hash
-from fate_flow.services.record.checkpoints import sealed_hashes
+from fate_flow.services.record.checkpoints import origin_of, place_in, sealed_hashes
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.segment_files import DamagedSegment
 
@@ -70,7 +70,7 @@ class LogReport:
 class Keys:
     """The public keys that count: of the party's own logs, and of other parties as witnesses, by party id."""
 
-    root: str                            # fingerprint of the own root key, with which origins begin
+    root: str                            # fingerprint of the own root key, with which new origins begin
     own: Sequence[bytes]                 # Ed25519: the present record key, and those before
     witnesses: Sequence[tuple[str, NoteKey]]
     check: Check
@@ -170,11 +170,11 @@ def _checked(
         note = read_note(mark.note)
         if keys is None:
             return note
-        origin = f"{keys.root}/{log}/{epoch}"
-        signers = [NoteKey(origin, one) for one in keys.own]
+        origin = note.text.partition("\n")[0]
+        signers = [NoteKey(origin, one) for one in keys.own] if place_in(origin)[1:] == (log, epoch) else []
         key = next((one for one in signers if note.of(one)), None)
         if key is None:
-            raise BadNote(f"no record key of this party has signed it as {origin}")
+            raise BadNote(f"no record key of this party has signed it as {origin_of(keys.root, log, epoch)}")
         found = checked_checkpoint(note, key, keys.check)
     except BadNote as error:
         raise _Broken(first, f"the checkpoint of {mark.size} entries: {error}") from error

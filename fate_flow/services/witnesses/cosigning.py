@@ -23,6 +23,7 @@ from typing import Protocol
 
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.key_list import WITNESS, KeyState, ed25519_in
+from fate_flow.core.access.replaced_keys import root_ids, signing_keys
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, cosigned_at, read_count
 from fate_flow.core.record.entry import OWN_LOG, log_with, other_party
@@ -35,7 +36,7 @@ from fate_flow.core.text.phrases import sanitized
 from fate_flow.core.wire.v1.witnessing import Held
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.acknowledged import not_received
-from fate_flow.services.record.checkpoints import LogSigner, origin_of, sealed_hashes
+from fate_flow.services.record.checkpoints import LogSigner, place_in, sealed_hashes
 from fate_flow.services.record.epochs import LOST, open_next_epoch
 from fate_flow.store.contract.transaction import Transaction
 
@@ -262,7 +263,9 @@ class Cosigning:
         try:
             note = read_note(text)
             origin = note.text.partition("\n")[0]
-            epoch = read_count(origin.removeprefix(origin_of(signer.root, log_with(party_id), 0)[:-1]))
+            _, log, epoch = place_in(origin)
+            if log != log_with(party_id):
+                raise BadNote(f"it is of {origin}")
             key = next(key for key in (NoteKey(origin, one) for one in (signer.key, *signer.earlier)) if note.of(key))
             return epoch, checked_checkpoint(note, key, self.check)
         except (BadNote, StopIteration) as error:
@@ -312,19 +315,22 @@ class Cosigning:
         now = self.monotonic()
         with self._lock:
             due = {
-                one: peer.holds for one, peer in self._peers.items()
-                if peer.may_be_offered(now) and peer.offer_at <= now
-            }  # fmt: skip
-            for one in due:
-                self._peers[one].offer_at = now + IDLE_SECONDS
+                one: peer for one, peer in self._peers.items() if peer.may_be_offered(now) and peer.offer_at <= now
+            }
+            for peer in due.values():
+                peer.offer_at = now + IDLE_SECONDS
         found = [self.context.read(lambda tx, one=one: self._offer(tx, *one)) for one in due.items()]  # type: ignore[misc]
         return tuple(one for one in found if one is not None)
 
-    def _offer(self, tx: Transaction, party_id: str, holds: int) -> Offer | None:
+    def _offer(self, tx: Transaction, party_id: str, peer: _Peer) -> Offer | None:
         head = tx.record_head(log_with(party_id))
         newest = tx.newest_checkpoint(head.log, head.epoch)
         if newest is None or not _witness_keys(tx, party_id):
             return None
+        with self._lock:
+            if peer.epoch != head.epoch:         # it has begun anew when it was signed
+                peer.epoch, peer.holds = head.epoch, 0
+            holds = peer.holds
         old = edge_of(tx, head, holds)
         if old is None or old.size > newest.size:
             self._ask_again(party_id)
@@ -339,9 +345,8 @@ class Cosigning:
             peer = self._peers.get(party_id)
             if peer is None or not peer.may_be_offered(self.monotonic()):
                 return None
-            holds = peer.holds
-        found = self.context.read(lambda tx: self._offer(tx, party_id, holds))
-        return found if found is not None and found.checkpoint.size > holds else None
+        found = self.context.read(lambda tx: self._offer(tx, party_id, peer))
+        return found if found is not None and found.checkpoint.size > found.old else None
 
     def answered(self, offer: Offer, status: int, text: str) -> None:
         """Take the answer of a peer to `add-checkpoint`; status 0: it has not answered."""
@@ -415,19 +420,27 @@ def with_cosignature(note: Note, text: str, keys: Sequence[NoteKey], check: Chec
     return None
 
 
-def _witness_keys(tx: Transaction, party_id: str) -> tuple[NoteKey, ...]:
+def _witness_keys(tx: Transaction, party_id: str) -> Sequence[NoteKey]:
     """Return the keys by which this peer cosigns."""
-    return tuple(witness_keys(tx).get(party_id, ()))
+    keys = tx.party_keys(party_id)
+    return _note_keys(keys.root_ids(), keys.listed(WITNESS)) if keys is not None else ()
 
 
 def witness_keys(tx: Transaction) -> Mapping[str, Sequence[NoteKey]]:
     """Return the keys by which peers cosign or have cosigned, as their key lists say, by party id."""
-    found: dict[str, list[NoteKey]] = {}
+    found = {}
     for keys in tx.all_party_keys():
-        name = witness_name(fingerprint_of(keys.root_id))
-        raw = [ed25519_in(pem) for pem in keys.listed(WITNESS)]
-        found[keys.party_id] = [NoteKey(name, one, COSIGNATURE) for one in raw if one is not None]
+        replaced = tx.replaced_key_lists(keys.party_id)
+        found[keys.party_id] = _note_keys(root_ids(keys, replaced), signing_keys(keys, replaced, WITNESS))
     return found
+
+
+def _note_keys(roots: Sequence[str], pems: Sequence[str]) -> Sequence[NoteKey]:
+    raw = [ed25519_in(pem) for pem in pems]
+    return [
+        NoteKey(witness_name(fingerprint_of(root)), one, COSIGNATURE) for root in roots for one in raw
+        if one is not None
+    ]  # fmt: skip
 
 
 def _is_ahead(tx: Transaction, head: Head, epoch: int, theirs: Checkpoint) -> bool:

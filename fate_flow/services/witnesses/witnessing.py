@@ -7,11 +7,12 @@ another past later, and can ask for its own newest checkpoint after it was resto
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fate_flow.core.access.fingerprint import fingerprint_of
-from fate_flow.core.access.key_list import RECORD, KeyState, PartyKeys, ed25519_in
+from fate_flow.core.access.key_list import RECORD, KeyState, PartyKeys, SignedKeyList, ed25519_in
+from fate_flow.core.access.replaced_keys import root_ids
 from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, cosign, read_checkpoint
 from fate_flow.core.record.entry import log_with
 from fate_flow.core.record.log import Evidence, StoredCheckpoint
@@ -22,12 +23,12 @@ from fate_flow.core.wire.v1.witnessing import Held
 from fate_flow.services.context.notifying import notify_of_evidence
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.acknowledged import last_acknowledged
+from fate_flow.services.record.checkpoints import origin_of, place_in
 from fate_flow.store.contract.transaction import Transaction
 
 LOG = logging.getLogger(__name__)
 
 MOST_LOGS = 1_000           # of one party; a log more for each epoch
-_DIGITS = 18                # of an epoch
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ class Witnessing:
     def __init__(self, context: Context, witness: Callable[[], Witness | None], check: Check) -> None:
         """`witness`: the key of this moment; None without one."""
         self._context, self._witness, self._check = context, witness, check
+        self._log = log_with(context.party_id)
+        self._roots: dict[str, tuple[SignedKeyList, tuple[str, ...]]] = {}   # of each peer, as of its newest key list
 
     def add_checkpoint(self, caller: str, text: str) -> WitnessReply:
         """Cosign a checkpoint of this peer, or say why not. Raises StorageFailed."""
@@ -87,12 +90,21 @@ class Witnessing:
             keys = _keys_of(tx, caller)
             if keys is None:
                 return Held(())
-            return Held(tx.witnessed_below(self._beginning(keys)), last_acknowledged(tx, caller))
+            notes = [note for root in self._roots_of(tx, keys) for note in self._kept(tx, root)]
+            return Held(notes, last_acknowledged(tx, caller))
 
         return self._context.read(read)
 
-    def _beginning(self, keys: PartyKeys) -> str:
-        return f"{fingerprint_of(keys.root_id)}/{log_with(self._context.party_id)}/"
+    def _kept(self, tx: Transaction, root: str) -> Sequence[str]:
+        return tx.witnessed_below(f"{root}/{self._log}/")
+
+    def _roots_of(self, tx: Transaction, keys: PartyKeys) -> tuple[str, ...]:
+        """Return the root keys with which the names of a peer's logs may begin."""
+        known = self._roots.get(keys.party_id)
+        if known is None or known[0] != keys.signed:
+            found = root_ids(keys, tx.replaced_key_lists(keys.party_id))
+            known = self._roots[keys.party_id] = keys.signed, tuple(map(fingerprint_of, found))
+        return known[1]
 
     def _answer(
         self, tx: Transaction, caller: str, text: str, witness: Witness, found: list[Evidence]
@@ -132,13 +144,15 @@ class Witnessing:
     def _signed(self, tx: Transaction, caller: str, said: NewCheckpoint) -> Checkpoint:
         """Return the checkpoint, which a record key of the caller has signed. Raises _Refused, BadNote."""
         new, keys = read_checkpoint(said.checkpoint.text), _keys_of(tx, caller)
-        beginning = self._beginning(keys) if keys else ""
-        epoch = new.origin.removeprefix(beginning)
-        is_known = new.origin.startswith(beginning) and epoch.isdecimal() and len(epoch) <= _DIGITS
-        if keys is None or not is_known:
+        roots = self._roots_of(tx, keys) if keys else ()
+        try:
+            root, log, epoch = place_in(new.origin)
+        except BadNote:
+            root, log, epoch = "", "", 0
+        if keys is None or root not in roots or log != self._log:
             raise _Refused(404, f"party {caller} keeps no such log with party {self._context.party_id}")
-        if tx.witnessed(new.origin) is None and len(tx.witnessed_below(beginning)) >= MOST_LOGS:
-            raise _Refused(403, f"{MOST_LOGS} logs of party {caller} are kept here, and no more")
+        if tx.witnessed(new.origin) is None:
+            self._check_new(tx, caller, roots, epoch)
         for pem in keys.valid(RECORD, self._context.clock()):
             raw = ed25519_in(pem)
             key = NoteKey(new.origin, raw) if raw else None
@@ -148,6 +162,13 @@ class Witnessing:
                 except BadNote as error:
                     raise _Refused(403, str(error)) from error
         raise _Refused(403, f"no record key of party {caller} that is saved here has signed the checkpoint")
+
+    def _check_new(self, tx: Transaction, caller: str, roots: Sequence[str], epoch: int) -> None:
+        """Raise _Refused for a log that must not begin: under another root key, a party could show a second past."""
+        if any(tx.witnessed(origin_of(root, self._log, epoch)) is not None for root in roots):
+            raise _Refused(403, f"epoch {epoch} of this log is held here under another root key of party {caller}")
+        if sum(len(self._kept(tx, root)) for root in roots) >= MOST_LOGS:
+            raise _Refused(403, f"{MOST_LOGS} logs of party {caller} are kept here, and no more")
 
 
 def _keys_of(tx: Transaction, party_id: str) -> PartyKeys | None:

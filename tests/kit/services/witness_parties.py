@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
 from fate_flow.core.access.fingerprint import fingerprint_of
-from fate_flow.core.access.key_list import RECORD, WITNESS, KeyList, KeyState, ListedKey, PartyKeys, SignedKeyList
+from fate_flow.core.access.key_list import (
+    RECORD,
+    WITNESS,
+    KeyList,
+    KeyState,
+    ListedKey,
+    PartyKeys,
+    SignedKeyList,
+    key_id_of,
+)
 from fate_flow.core.record.entry import OWN_LOG, log_with
 from fate_flow.core.record.note import COSIGNATURE
 from fate_flow.core.record.witness import witness_name
@@ -23,23 +33,30 @@ from tests.kit.store.record_backup import RecordBackup
 
 
 class RecordKeys:
-    """The keys of a party for records, made of its id."""
+    """The keys of a party for records, made of its id. `root`, `record`, `witness`: numbers of the keys, which count up
+    when one takes the place of another."""
 
-    def __init__(self, party_id: str) -> None:
-        self.party_id = party_id
-        self.root_id = sha256(party_id.encode()).hexdigest()
+    def __init__(self, party_id: str, root: int = 1, record: int = 1, witness: int = 1) -> None:
+        self.party_id, self.number = party_id, root * record * witness
+        self.root_pem = Signer(f"root-{root}-of-{party_id}").pem
+        self.root_id = key_id_of(self.root_pem)
         self.root = fingerprint_of(self.root_id)
-        self.own = Signer(f"record-of-{party_id}")
-        self.witness = Signer(witness_name(self.root), COSIGNATURE)
+        self.own = Signer(f"record-{record}-of-{party_id}")
+        self.witness = Signer(witness_name(self.root), COSIGNATURE, sha256(f"{party_id} {witness}".encode()).digest())
         self.signer = LogSigner(self.root, self.own.key.key, self.own.sign)
 
-    def listed(self) -> PartyKeys:
-        """Return what another party saves of them."""
-        keys = (ListedKey(RECORD, self.own.pem, 0), ListedKey(WITNESS, self.witness.pem, 0))
-        content = KeyList(self.party_id, 1, 0, keys).content()
+    def listed(
+        self, next_root: RecordKeys | None = None, until: int | None = None, state: KeyState = KeyState.JOINED
+    ) -> PartyKeys:
+        """Return what another party saves of them. `next_root`: has the root key that the list announces; `until`: the
+        end of its keys."""
+        keys = (ListedKey(RECORD, self.own.pem, 0, until), ListedKey(WITNESS, self.witness.pem, 0, until))
+        announced = next_root.root_pem if next_root else None
+        content = KeyList(self.party_id, self.number, 0, keys, announced).content()
         return PartyKeys(
-            self.party_id, 1, self.root_id, SignedKeyList("root", content, "signature"), 0, KeyState.JOINED, "", 0
-        )
+            self.party_id, self.number, self.root_id, SignedKeyList(self.root_pem, content, "signature"), 0, state, "",
+            0,
+        )  # fmt: skip
 
 
 class WitnessParty:
@@ -72,6 +89,12 @@ class WitnessParty:
         witness = Witness(self.keys.witness.key, self.keys.witness.sign)
         self.witnessing = Witnessing(self.context, lambda: witness, has_signed)
         self.cosigning = Cosigning(self.context, lambda: self.keys.signer, has_signed, lambda: self.passed)
+
+    def save_keys(self, keys: PartyKeys, at: int = 0) -> None:
+        """Save the next key list of another party, at this time."""
+        with self.store.transaction() as tx:
+            old = tx.party_keys(keys.party_id)
+            assert tx.replace_party_keys(replace(keys, received_at=at), old)
 
     def backup(self) -> RecordBackup:
         return RecordBackup(self.store)

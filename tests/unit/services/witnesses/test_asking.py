@@ -128,11 +128,11 @@ def test_the_bare_word_of_another_party_is_a_warning_and_changes_no_exit_code(
 def test_a_checkpoint_that_this_party_has_not_signed_is_no_word(parties: tuple[WitnessParty, WitnessParty]) -> None:
     guest, host = parties
     held = host.witnessing.held_of("9999")
-    root = guest.keys.root
-    assert held_epochs(held, "10000", root, (host.keys.own.key.key,), has_signed) == {}
+    assert held_epochs(held, "10000", (host.keys.own.key.key,), has_signed) == {}
     for text in ("no note", *(one.replace("with/10000/1", "with/10000/1\ud800") for one in held.notes)):
-        assert held_epochs(Held((text,)), "10000", root, (guest.keys.own.key.key,), has_signed) == {}
-    assert list(held_epochs(held, "10000", root, (guest.keys.own.key.key,), has_signed)) == [1]
+        assert held_epochs(Held((text,)), "10000", (guest.keys.own.key.key,), has_signed) == {}
+    assert held_epochs(held, "10001", (guest.keys.own.key.key,), has_signed) == {}
+    assert list(held_epochs(held, "10000", (guest.keys.own.key.key,), has_signed)) == [1]
 
 
 def test_all_are_asked_and_who_has_not_answered_is_named() -> None:

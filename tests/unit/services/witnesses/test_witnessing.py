@@ -69,6 +69,7 @@ def test_a_new_checkpoint_is_kept_and_cosigned(witness: WitnessParty) -> None:
         (message(0, 6), 409), (message(4, 6), 409), (message(0, 2), 409), (message(7, 6), 400),
         (message(5, 6, origin=f"{LOG_KEYS.root}/with/10001/1"), 404), (message(5, 6, origin="other/with/10000/1"), 404),
         (message(5, 6, origin=f"{LOG_KEYS.root}/own/1"), 404), (message(5, 6, origin=f"{ORIGIN}x"), 404),
+        (message(0, 6, origin=f"{LOG_KEYS.root}/with/10000/01"), 404), (message(0, 6, origin="1"), 404),
         (message(5, 6, signer=Signer("somebody")), 403), (message(5, 6, whole="old 5"), 400), ("", 400),
     ],
 )  # fmt: skip
