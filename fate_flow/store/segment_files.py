@@ -11,6 +11,7 @@ import os
 import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -82,9 +83,11 @@ class SegmentFiles:
         """Raise DamagedSegment if the file is gone, or is not the one that was written."""
         self._bytes(segment)
 
-    def remove(self, segment: Segment) -> None:
-        """Remove the file of a segment, which another one has replaced."""
-        (self._folder / segment.file).unlink(missing_ok=True)
+    def replaced(self, segment: Segment) -> None:
+        """Note that another file has replaced that of this segment: from now on it is one that no row names. It stays
+        for a while, since whoever reads the record at this moment may have the old row."""
+        with suppress(FileNotFoundError):
+            os.utime(self._folder / segment.file)
 
     def written_before(self, at: int, log: str, epoch: int) -> tuple[Path, ...]:
         """Return the files of this epoch of a log that were written before this time (milliseconds since 1970)."""

@@ -79,6 +79,22 @@ class StoreRaces(Cases):
         read()
         assert seen[1] == {"10000": 2}
 
+    def test_a_snapshot_is_of_one_moment(self, store: Any, each: Each) -> None:
+        each.record_heartbeat("10000")
+
+        def write() -> None:
+            each.record_heartbeat("10000")
+            store.close()
+
+        with store.snapshot() as tx:
+            assert tx.heartbeats() == {"10000": 1}
+            thread = threading.Thread(target=write)
+            thread.start()
+            thread.join(90)
+            assert not thread.is_alive(), "nobody waits for a reader"
+            assert tx.heartbeats() == {"10000": 1}
+        assert each.heartbeats() == {"10000": 2}
+
     def once(self, store: Any, call: Callable[[Any, int, int], Any]) -> None:
         for number in range(self.ROUNDS):
             calls = [lambda tx, n=number, who=who: call(tx, n, who) for who in range(self.THREADS)]

@@ -130,7 +130,9 @@ def verify(conf: Path, ask: bool, is_json: bool) -> None:
     with record_of_home(conf) as (context, settings):
         keys = keys_of_record(context, settings)
         now = held_elsewhere(context, settings) if ask else HeldNow(0)
-        found, has_evidence = context.read(lambda tx: (verify_all(tx, keys, now), bool(tx.evidence())))
+        found, has_evidence = context.read(
+            lambda tx: (verify_all(tx, keys, now), bool(tx.evidence())), of_one_moment=True
+        )
     code = print_reports(found, is_json, has_keys=keys is not None, has_evidence=has_evidence, unheard=now.unheard)
     raise SystemExit(code)
 
@@ -170,16 +172,14 @@ def prove(conf: Path, job_id: str | None, party: str | None, output: Path, close
     check_asked(job_id, party)
     with record_of_home(conf) as (context, settings):
         signer = _signer(context, settings)
+        if not settings.recording.witnesses and context.read(lambda tx: _is_alone(context, tx)):
+            hashed = hash_again(context, context.clock, lambda: True) or {}
+            context.write(lambda tx: sign_heads(tx, signer, context.clock(), context.fresh_salt, hashed))
 
-        is_alone = not settings.recording.witnesses and context.read(lambda tx: _is_alone(context, tx))
-        hashed = (hash_again(context, context.clock, lambda: True) or {}) if is_alone else {}
-
-        def act(tx: Transaction) -> ProofFile:
-            if is_alone:
-                sign_heads(tx, signer, context.clock(), context.fresh_salt, hashed)
+        def proved(tx: Transaction) -> ProofFile:
             return file_of_party(tx, check_party_id(party)) if party else file_of_job(tx, check_job_id(job_id), closed)
 
-        found = context.write(act)
+        found = context.read(proved, of_one_moment=True)
         write_proof(output, found.text, found.left, found.never)
 
 

@@ -472,11 +472,11 @@ class Context:
     traces: dict[str, str] = field(default_factory=dict)                             # by job id; see traces.py
     fresh_salt: Callable[[], str] = field(default=lambda: secrets.token_hex(32))     # that nobody can guess
 
-    def read(self, observe: Callable[[Transaction], T]) -> T:
-        """Return what `observe` reads, without a lock. Raises StorageFailed."""
+    def read(self, observe: Callable[[Transaction], T], of_one_moment: bool = False) -> T:
+        """Return what `observe` reads, without a lock; `of_one_moment`: in one snapshot. Raises StorageFailed."""
 
         def once() -> T:
-            with self.timed(READ), self.store.reading() as tx:
+            with self.timed(READ), (self.store.snapshot if of_one_moment else self.store.reading)() as tx:
                 return observe(tx)
 
         return self.retry(once, is_repeatable=True)

@@ -10,7 +10,7 @@ kept head is refused, unless a later epoch says that what the head covers was lo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -39,6 +39,13 @@ class TheirEpoch:
     note: str
     entries: Sequence[Mapping[str, Any]]
     leaves: Sequence[bytes]
+    _roots: dict[int, bytes] = field(default_factory=dict, compare=False, repr=False)
+
+    def root_at(self, size: int) -> bytes:
+        """Return the root of its first entries. It is computed once for each size."""
+        if size not in self._roots:
+            self._roots[size] = root_of(self.leaves[:size])
+        return self._roots[size]
 
 
 @dataclass(frozen=True)
@@ -142,23 +149,28 @@ def epochs_in(entries: Iterable[ProvedEntry]) -> Iterator[WholeEpoch]:
         yield WholeEpoch(listed[0].proof.checkpoint, [one.content for one in listed])
 
 
-def reconcile(tx: Transaction, own: str, theirs: TheirLog, at: int, about: About = ALL) -> tuple[Finding, ...]:
-    """Return what both logs say about each message that is asked for, and whether the other party has signed two pasts;
-    keep its heads.
+def messages_in_both(tx: Transaction, own: str, theirs: TheirLog, about: About = ALL) -> tuple[Finding, ...]:
+    """Return what both logs say about each message that is asked for. Older epochs of both logs count, as far as they
+    are there."""
+    ours = Side(own, _own_entries(tx, log_with(theirs.party_id)))
+    return compare(ours, Side(theirs.party_id, theirs.entries), about)
 
-    Older epochs of both logs count, as far as they are there. Raises BadBundle if the other log has no epoch of which a
-    head is kept."""
+
+def contradictions(tx: Transaction, theirs: TheirLog) -> tuple[Finding, ...]:
+    """Return whether the other party has signed two pasts, by the heads that are kept here. Raises BadBundle if its log
+    has no epoch of which a head is kept."""
     found = equivocations(_heads(tx, theirs), theirs.party_id)
     if not found:
         _check_epochs(tx, theirs)
-        for one in theirs.epochs:
-            _keep(tx, one, at)
-    ours = _side(own, _own_entries(tx, log_with(theirs.party_id)))
-    return (*found, *compare(ours, _side(theirs.party_id, theirs.entries), about))
+    return found
 
 
-def _side(party_id: str, entries: Mapping[Place, Mapping[str, Any]]) -> Side:
-    return Side(party_id, entries)
+def keep_heads(tx: Transaction, theirs: TheirLog, at: int) -> tuple[Finding, ...]:
+    """Return what `contradictions` returns, and keep the heads of the log if that is nothing. Raises BadBundle."""
+    found = contradictions(tx, theirs)
+    for one in () if found else theirs.epochs:
+        _keep(tx, one, at)
+    return found
 
 
 def _heads(tx: Transaction, theirs: TheirLog) -> Iterator[Checkpoint]:
@@ -171,7 +183,7 @@ def _heads(tx: Transaction, theirs: TheirLog) -> Iterator[Checkpoint]:
         # A larger head is of a newer state of the log; whether it has the same past cannot be seen.
         for head in (head for head in said if head.size <= one.head.size):
             yield head
-            yield Checkpoint(head.origin, head.size, root_of(one.leaves[: head.size]))
+            yield Checkpoint(head.origin, head.size, one.root_at(head.size))
 
 
 def _said_to_have_ended(theirs: TheirLog, number: int) -> Iterator[tuple[int, bytes]]:

@@ -29,7 +29,7 @@ from fate_flow.store.segment_files import DamagedSegment, SegmentFiles
 log = logging.getLogger(__name__)
 
 _CHECKED = 20        # files that a pass reads again
-_GRACE = 3_600_000   # ms; the row of a segment comes after its file
+_GRACE = 3_600_000   # ms; the row of a segment comes after its file, and who has read a row may want a replaced file
 
 
 @dataclass(frozen=True)
@@ -104,12 +104,12 @@ class RecordKeeper:
 
     def erase(self, segment: Segment) -> bool:
         """Erase the texts and salts in the file of a segment: it is written anew without them, and the old one is
-        removed. Raise DamagedSegment, OSError."""
+        removed after an hour. Raise DamagedSegment, OSError."""
         entries = [changed(one, salt="", text="") for one in self._files.entries(segment)]
         written = self._files.write(segment_of(entries), entries)
         done = self._context.write(lambda tx: tx.replace_segment(segment, written))
         if done:
-            self._files.remove(segment)
+            self._files.replaced(segment)
         return done
 
     def rows_with_old_texts(self) -> Iterator[tuple[str, int]]:

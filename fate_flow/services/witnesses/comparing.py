@@ -1,6 +1,7 @@
 """Comparing the log with another party for people: whoever wants to know of contradictions is notified of them.
 
-The other log is read and checked before the transaction that compares: writers do not wait for it.
+Both logs may be long. They are read, checked and compared before the transaction that keeps the heads of the other one,
+for which all writers wait.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from fate_flow.core.record.entry import other_party
 from fate_flow.core.record.note import Check
 from fate_flow.services.context.notifying import notify_of_findings
 from fate_flow.services.context.ports import Context
-from fate_flow.services.record.reconciling import LogReader, WholeEpoch, epochs_in, reconcile
+from fate_flow.services.record.reconciling import (
+    LogReader,
+    WholeEpoch,
+    contradictions,
+    epochs_in,
+    keep_heads,
+    messages_in_both,
+)
 from fate_flow.services.witnesses.asking_logs import Ask, LogQuestions
 from fate_flow.store.contract.transaction import Transaction
 
@@ -66,9 +74,11 @@ class Comparing:
 
     def _compare(self, reader: LogReader, epochs: Iterable[WholeEpoch], about: About) -> tuple[Finding, ...]:
         theirs, own = reader.read(epochs), self._context.party_id
+        self._context.read(lambda tx: contradictions(tx, theirs))       # it computes roots, which are then known
+        messages = self._context.read(lambda tx: messages_in_both(tx, own, theirs, about), of_one_moment=True)
 
         def act(tx: Transaction) -> tuple[Finding, ...]:
-            found = reconcile(tx, own, theirs, self._context.clock(), about)
+            found = (*keep_heads(tx, theirs, self._context.clock()), *messages)
             notify_of_findings(self._context, tx, theirs.party_id, found)
             return found
 

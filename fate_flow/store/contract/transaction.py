@@ -59,5 +59,8 @@ class Store(Protocol):
     def reading(self) -> AbstractContextManager[Transaction]:
         """Return a context for reads without a lock or a common snapshot; writes in it violate the contract."""
 
+    def snapshot(self) -> AbstractContextManager[Transaction]:
+        """Return a context for reads without a lock, all of which see what was committed when the first one began."""
+
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Return a transaction: it commits at the end, and rolls back on an exception. The store does not retry it."""

@@ -40,6 +40,8 @@ class MemoryStore:
     def reading(self) -> AbstractContextManager[MemoryTransaction]:
         return _Reading(self._rows, self._lock)
 
+    snapshot = reading
+
 
 class MemoryTransaction(
     Workers, Tasks, Seats, Queue, OldJobs, Bindings, Permissions, KeysOfParties, Outbox,

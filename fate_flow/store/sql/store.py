@@ -77,6 +77,15 @@ class SqlStore:
             self.database.connect(reuse_if_open=True)
             yield SqlTransaction(self.database, self._log_write, self.segment_files)
 
+    @contextmanager
+    def snapshot(self) -> Iterator[SqlTransaction]:
+        """Read without a lock; all reads see what was committed when the first one began. Raises StorageFailed.
+
+        SQLite cannot shorten its journal meanwhile, so nothing waits for anybody inside."""
+        level = {} if self.database.is_sqlite else {"isolation_level": "REPEATABLE READ"}
+        with self.reading() as tx, self.database.atomic(**level):
+            yield tx
+
     def _check_is_bound(self) -> None:
         assert JobRow._meta.database is self.database, "a process has one database: the models are bound to it"
 

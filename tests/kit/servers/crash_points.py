@@ -116,6 +116,9 @@ class _Store:
     def reading(self) -> AbstractContextManager[Transaction]:
         return self._store.reading()
 
+    def snapshot(self) -> AbstractContextManager[Transaction]:
+        return self._store.snapshot()
+
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         with self._store.transaction() as unit:

@@ -178,7 +178,7 @@ class _AuditRoutes:
             raise BadRequest("one of job_id and party_id is needed")
         job_id = read_job_id(body) if body.get("job_id") is not None else ""
         party_id, is_closed = "" if job_id else check_party_id(body["party_id"]), read_flag(body, "closed")
-        found = self._context.read(lambda tx: for_request(tx, job_id, party_id, is_closed))
+        found = self._context.read(lambda tx: for_request(tx, job_id, party_id, is_closed), of_one_moment=True)
         return ok({**self._whose(), "file": found.text, "left": found.left, "never": found.never})
 
     @declared(
@@ -196,7 +196,8 @@ class _AuditRoutes:
         if read_flag(silent_json(), "ask"):
             parties = self._context.read(lambda tx: parties_to_ask(tx, self._context.routes))
             now = ask_what_is_held(parties, self._services.ask_party, self._context.clock())
-        return ok({**self._whose(), **self._context.read(partial(_verified, keys, now)), "unheard": dict(now.unheard)})
+        found = self._context.read(partial(_verified, keys, now), of_one_moment=True)
+        return ok({**self._whose(), **found, "unheard": dict(now.unheard)})
 
     @declared(
         "Compare the log with another party with that party's log about this one: with a file, or with what the party "

@@ -16,11 +16,13 @@ from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.record.checkpoint import cosign
+from fate_flow.core.record.log import StoredCheckpoint
 from fate_flow.core.record.note import COSIGNATURE, read_note
 from fate_flow.core.record.proof import read_entry_proof
 from fate_flow.services.context.recording import record_act, record_answer
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.use_cases.who_asked import note_act
+from fate_flow.store.sql.store import SqlTransaction
 from tests.kit.cli.audited_homes import Home, home_in, made_home
 from tests.kit.core.signers import Signer
 from tests.kit.values import GUEST, HOST
@@ -189,6 +191,31 @@ def test_an_erased_text_and_salt_leave_the_record_whole(home: Home) -> None:
     home.change("UPDATE t_record_entry SET f_text = '', f_salt = ''")
 
     assert home.audit("verify").exit_code == NOT_ANCHORED
+
+
+def test_what_the_server_records_while_its_record_is_verified_breaks_nothing(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copytree(home.folder, tmp_path / "later" / "home")
+    later = home_in(tmp_path / "later")
+    later.record(a_job)
+    read, verified = SqlTransaction.checkpoints, list[str]()
+
+    def then_the_server_goes_on(tx: SqlTransaction, log: str, epoch: int) -> tuple[StoredCheckpoint, ...]:
+        if not verified:
+            with sqlite3.connect(home.folder / "fate_flow.sqlite") as database:
+                database.execute("ATTACH ? AS later", (str(later.folder / "fate_flow.sqlite"),))
+                for table in ("entry", "batch", "head"):
+                    name = f"t_record_{table}"
+                    assert database.execute(f"REPLACE INTO {name} SELECT * FROM later.{name}").rowcount > 0
+        verified.append(log)
+        return read(tx, log, epoch)
+
+    monkeypatch.setattr(SqlTransaction, "checkpoints", then_the_server_goes_on)
+    before, after = home.audit("verify"), home.audit("verify")
+    assert [one.exit_code for one in (before, after)] == [NOT_ANCHORED] * 2, before.stdout
+    assert verified == ["own", "with/10000"] * 2
+    assert ["5 entries" in one.stdout for one in (before, after)] == [True, False]
 
 
 # ---------------------------------------------------------------------- proving

@@ -30,7 +30,7 @@ from fate_flow.services.record.entries import of_answered, of_received, of_sent
 from fate_flow.services.record.epochs import open_next_epoch
 from fate_flow.services.record.proving import prove
 from fate_flow.services.record.reading import sealed_in
-from fate_flow.services.record.reconciling import LogReader, TheirLog, epochs_in, reconcile
+from fate_flow.services.record.reconciling import LogReader, TheirLog, epochs_in, keep_heads, messages_in_both
 from fate_flow.services.record.verifying import State
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.memory.store import MemoryStore
@@ -202,6 +202,10 @@ def change_one(listed: Listed, random: Random) -> int:
 
 
 OF_FILES = [drop_one, cut_the_end, double_one, swap_two, insert_one, change_one]
+
+
+def reconcile(tx: Transaction, own: str, theirs: TheirLog, at: int) -> tuple[Finding, ...]:
+    return (*keep_heads(tx, theirs, at), *messages_in_both(tx, own, theirs))
 
 
 @pytest.mark.parametrize("amount", AMOUNTS)
