@@ -19,7 +19,7 @@ from fate_flow.cli.audit.options import (
     verify_options,
 )
 from fate_flow.cli.audit.proof_file import write_proof
-from fate_flow.cli.audit.record_entries import print_entries
+from fate_flow.cli.audit.record_entries import print_entries, tell_unheard
 from fate_flow.cli.audit.record_following import print_followed
 from fate_flow.cli.connection.client import CallFailed, Client, NoAnswer, data_of
 from fate_flow.cli.console.display import tell
@@ -47,19 +47,21 @@ def audit() -> None:
 @audit.command()
 @show_options
 @with_client
-def show(client: Client, job_id: str, form: str) -> None:
+def show(client: Client, job_id: str, form: str, ask: bool) -> None:
     """Show what is recorded about a job, in the order of writing: changes, messages, and who has asked for what.
 
-    Times are those of this party's clock, in UTC; with --as fate-logs, in the time zone of this machine.
+    Times are those of this party's clock, in UTC; with --as fate-logs, in the time zone of this machine. With --ask
+    each message has the times of both sides, and says whose word it is; a party that is not heard is named.
 
     \b
     Example: flow audit show -j 202611262213200000001 --as svg > job.svg
              flow audit show -j 202611262213200000001 --as fate-logs
     """
-    answer = client.post("record/show", {"job_id": job_id})
+    answer = client.post("record/show", {"job_id": job_id, **({"ask": True} if ask else {})})
     data = data_of(answer)
     entries = _read(client, data, "entries", read_shown)
     print_entries(entries, str(data.get("party_id", "")), form, job_id, NamedJobs.of(answer))
+    tell_unheard({str(one): str(why) for one, why in (data.get("unheard") or {}).items()})
 
 
 @audit.command()

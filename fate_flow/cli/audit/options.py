@@ -56,6 +56,7 @@ show_options = _all_of(
         "-j", "--job-id", required=True, metavar="JOB", help="The id of the job.", shell_complete=complete_job_id
     ),
     click.option("--as", "form", type=click.Choice(FORMS), default="table", show_default=True, help=_FORM),
+    click.option("--ask", is_flag=True, help="Ask the other parties, too, what their logs have of the same messages."),
 )
 search_options = _all_of(
     click.option("-p", "--party", default="", metavar="PARTY", help="Only what is in the log with this party."),

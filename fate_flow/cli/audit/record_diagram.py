@@ -61,7 +61,11 @@ def _drawn(one: Step, place: dict[str, int], y: int) -> Iterator[str]:
 
 
 def _timed(one: Step) -> str:
-    return f"{time_of(one.entry.at)[11:]} {one.text}"
+    there, of = one.entry.there, one.entry.of
+    at, word = time_of(one.entry.at)[11:], f" (word of party {of} alone)" if of else ""
+    if there is not None:
+        word = f" (there {time_of(there.at)[11:]}{'' if there.is_agreed else ', with another content'})"
+    return f"{at} {one.text}{word}"
 
 
 def _plain(text: str) -> str:

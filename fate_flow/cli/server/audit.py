@@ -18,7 +18,7 @@ from fate_flow.cli.audit.options import (
     verify_options,
 )
 from fate_flow.cli.audit.proof_file import write_proof
-from fate_flow.cli.audit.record_entries import print_entries
+from fate_flow.cli.audit.record_entries import print_entries, tell_unheard
 from fate_flow.cli.audit.record_following import print_followed
 from fate_flow.cli.audit.record_reports import TROUBLE, print_reports
 from fate_flow.cli.console.display import tell
@@ -29,8 +29,9 @@ from fate_flow.core.model.errors import Conflict, FlowError, JobNotFound
 from fate_flow.core.model.grammar import check_job_id, check_party_id
 from fate_flow.core.record.shown import Followed, Position, ShownEntry
 from fate_flow.peers.key_changes import RecordKey, witness_key
+from fate_flow.peers.site_key import has_signed, raw_of_pem
 from fate_flow.server.periodic.record_sealer import keys_of_record, log_signer
-from fate_flow.server.reach import held_elsewhere
+from fate_flow.server.reach import asking_others, held_elsewhere
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.anchoring import verify_all
 from fate_flow.services.record.asking import HeldNow
@@ -39,6 +40,7 @@ from fate_flow.services.record.following import followed, newest_position
 from fate_flow.services.record.proving import ProofFile, file_of_job, file_of_party
 from fate_flow.services.record.reading import Page, Wanted, entries_of_job
 from fate_flow.services.record.reading import search as search_page
+from fate_flow.services.witnesses.comparing import Comparing, Shown
 from fate_flow.services.witnesses.witnessing import Witness
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
@@ -59,20 +61,25 @@ def audit() -> None:
 @audit.command()
 @conf_option
 @show_options
-def show(conf: Path, job_id: str, form: str) -> None:
+def show(conf: Path, job_id: str, form: str, ask: bool) -> None:
     """Show what is recorded about a job, in the order of writing: changes, messages, and who has asked for what.
 
-    Times are those of this party's clock, in UTC; with --as fate-logs, in the time zone of this machine.
+    Times are those of this party's clock, in UTC; with --as fate-logs, in the time zone of this machine. With --ask
+    each message has the times of both sides, and says whose word it is; a party that is not heard is named.
 
     \b
     Example: fate_flow audit show -j 202611262213200000001 --as svg > job.svg
              fate_flow audit show -j 202611262213200000001 --as fate-logs
     """
-    with record_of_home(conf) as (context, _):
-        entries = context.read(lambda tx: entries_of_job(tx, check_job_id(job_id)))
-        if not entries:
+    with record_of_home(conf) as (context, settings):
+        found = Shown(context.read(lambda tx: entries_of_job(tx, check_job_id(job_id))))
+        if not found.entries:
             raise JobNotFound(f"nothing is recorded about job {job_id}: is record.switch true, and the id right?")
-        print_entries(entries, context.party_id, form, job_id)
+        if ask:
+            comparing = Comparing(context, has_signed, raw_of_pem)
+            found = comparing.shown(job_id, asking_others(context, settings), time.monotonic)
+        print_entries(found.entries, context.party_id, form, job_id)
+        tell_unheard(found.unheard)
 
 
 @audit.command()

@@ -14,8 +14,17 @@ _WITH_TEXT = ("status", "act", "decision", "worker")
 
 def place_of(one: ShownEntry) -> str:
     """Return where the entry is: its log and index, as `with/10000 #12`."""
-    epoch = f" epoch {one.epoch}" if one.epoch > 1 else ""
-    return f"{one.log}{epoch} #{one.index}" if one.epoch else f"{one.log} (not yet sealed)"
+    epoch, of = f" epoch {one.epoch}" if one.epoch > 1 else "", f"party {one.of}: " if one.of else ""
+    return f"{of}{one.log}{epoch} #{one.index}" if one.epoch else f"{one.log} (not yet sealed)"
+
+
+def word_of(one: ShownEntry, own: str) -> str:
+    """Return whose word it is, as far as logs were compared: that of one party, or of both sides of a message."""
+    there = one.there
+    if there is None:
+        return f"party {one.of or own}"
+    both = f"parties {own} and {there.party_id}"
+    return both if there.is_agreed else f"{both}, who contradict each other"
 
 
 def sentence_of(one: ShownEntry) -> str:

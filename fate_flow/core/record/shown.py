@@ -6,7 +6,7 @@ The server makes them from rows; in an answer to a client they are JSON, from wh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fate_flow.core.record.entry import BadEntry, other_party, read_entry
@@ -16,9 +16,23 @@ _NOT_READABLE = {"kind": "not readable", "at": 0}
 
 
 @dataclass(frozen=True)
+class There:
+    """What the log of the other party has of the message of an entry: its place, and when, by the clock there.
+    `is_agreed`: both entries commit to the same request and answer."""
+
+    party_id: str
+    epoch: int
+    index: int
+    at: int
+    is_agreed: bool
+
+
+@dataclass(frozen=True)
 class ShownEntry:
     """`epoch` is 0, and `index` -1, until the entry is sealed. `person`: the name of who is meant by a random id; empty
-    if nobody is, or if it is not known any more. `text`: what the entry commits to; empty if it was erased."""
+    if nobody is, or if it is not known any more. `text`: what the entry commits to; empty if it was erased. `of`: the
+    party in whose log it is; empty: in that of this party. `there`: None if no other log was looked at, or if it has
+    nothing of this."""
 
     log: str
     epoch: int
@@ -27,6 +41,8 @@ class ShownEntry:
     said: Mapping[str, Any]
     person: str = ""
     text: str = ""
+    of: str = ""
+    there: There | None = None
 
     @property
     def kind(self) -> str:
@@ -49,9 +65,10 @@ class ShownEntry:
     def as_document(self) -> dict[str, Any]:
         """Return its form in JSON."""
         person = {"person": self.person} if "who" in self.said else {}
+        other = {**({"of": self.of} if self.of else {}), **({"there": asdict(self.there)} if self.there else {})}
         return {
             "log": self.log, "epoch": self.epoch or None, "index": self.index if self.epoch else None,
-            "entry": self.content, **person, **({"text": self.text} if self.text else {}),
+            "entry": self.content, **person, **({"text": self.text} if self.text else {}), **other,
         }  # fmt: skip
 
 
@@ -111,10 +128,11 @@ def shown_entry(one: StoredEntry, person: str = "") -> ShownEntry:
 
 def read_shown(document: Mapping[str, Any]) -> ShownEntry:
     """Return the entry in an answer of a server. Raises KeyError, or TypeError, for another document."""
-    content, index = str(document["entry"]), document["index"]
+    content, index, there = str(document["entry"]), document["index"], document.get("there")
     return ShownEntry(
         str(document["log"]), int(document["epoch"] or 0), -1 if index is None else int(index), content,
         _said(content.encode()), str(document.get("person", "")), str(document.get("text", "")),
+        str(document.get("of", "")), None if there is None else There(**there),
     )  # fmt: skip
 
 

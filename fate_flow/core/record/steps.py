@@ -27,16 +27,16 @@ class Step:
 def steps_of(entries: Iterable[ShownEntry], own: str) -> Iterator[Step]:
     """Yield a step for each entry. `own`: the id of the party whose record it is."""
     for one in entries:
-        said, other = one.said, one.other
+        said, other, party = one.said, one.other, one.of or own
         match one.kind:
             case "sent":
-                yield Step(one, own, other, command_of(said))
+                yield Step(one, party, other, command_of(said))
             case "answered":
-                yield Step(one, other, own, str(said.get("retcode")), is_answer=True)
+                yield Step(one, other, party, str(said.get("retcode")), is_answer=True)
             case "received":
-                yield Step(one, other, own, f"{command_of(said)} ({said.get('retcode')})")
+                yield Step(one, other, party, f"{command_of(said)} ({said.get('retcode')})")
             case _:
-                yield Step(one, own, own, sentence_of(one))
+                yield Step(one, party, party, sentence_of(one))
 
 
 def parties_of(steps: Iterable[Step], own: str) -> tuple[str, ...]:

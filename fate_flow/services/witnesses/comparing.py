@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fate_flow.core.model.errors import FlowError, NotFound
+from fate_flow.core.record.both_sides import with_other_side
 from fate_flow.core.record.bundle import BadBundle, read_bundle
 from fate_flow.core.record.comparison import ALL, About, Finding
 from fate_flow.core.record.entry import other_party
 from fate_flow.core.record.note import Check
+from fate_flow.core.record.shown import ShownEntry
 from fate_flow.services.context.notifying import notify_of_findings
 from fate_flow.services.context.ports import Context
+from fate_flow.services.record.reading import entries_of_job
 from fate_flow.services.record.reconciling import (
     LogReader,
     WholeEpoch,
@@ -33,6 +36,14 @@ class Compared:
     """What comparing logs has found. `unheard`: why the log of a party could not be compared, by party id."""
 
     findings: tuple[Finding, ...]
+    unheard: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The entries about a job, with the other sides. `unheard`: why a party was left out, by party id."""
+
+    entries: tuple[ShownEntry, ...]
     unheard: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -58,14 +69,35 @@ class Comparing:
         """Ask each party with which there are entries about a job, and compare those. Raises NotFound if nothing is
         recorded about the job; StorageFailed."""
         found, unheard = list[Finding](), dict[str, str]()
-        for party_id in self._context.read(lambda tx: _parties_of(tx, about.job_id)):
+
+        def compare(party_id: str) -> None:
+            found.extend(self.by_asking(party_id, ask, monotonic, about))
+
+        self._of_parties(about.job_id, compare, unheard)
+        return Compared(tuple(found), unheard)
+
+    def shown(self, job_id: str, ask: Ask, monotonic: Callable[[], float]) -> Shown:
+        """Return what is recorded about a job, beside what its parties hand out about it. Raises NotFound if nothing is
+        recorded about the job; StorageFailed."""
+        own, unheard = self._context.party_id, dict[str, str]()
+        entries = self._context.read(lambda tx: entries_of_job(tx, job_id))
+
+        def put_beside(party_id: str) -> None:
+            nonlocal entries
+            theirs = self._reader(party_id).read(LogQuestions(ask, party_id, monotonic).log())
+            entries = with_other_side(entries, own, party_id, theirs.entries, job_id)
+
+        self._of_parties(job_id, put_beside, unheard)
+        return Shown(entries, unheard)
+
+    def _of_parties(self, job_id: str, act: Callable[[str], None], unheard: dict[str, str]) -> None:
+        for party_id in self._context.read(lambda tx: _parties_of(tx, job_id)):
             try:
-                found += self.by_asking(party_id, ask, monotonic, about)
+                act(party_id)
             except BadBundle as error:
                 unheard[party_id] = str(error)
             except FlowError as error:
                 unheard[party_id] = error.message
-        return Compared(tuple(found), unheard)
 
     def _reader(self, party_id: str) -> LogReader:
         return self._context.read(

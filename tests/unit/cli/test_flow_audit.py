@@ -195,6 +195,17 @@ def test_the_server_asks_the_other_party_for_its_log(
     assert found.exit_code == (1 if options[0] == "-p" else NOT_ANCHORED)
 
 
+def test_the_server_shows_the_other_side_beside_a_job(world: World, tmp_path: Path) -> None:
+    entries = read_bundle(their_file(world, tmp_path, Answer(0)))
+    handed = LogPart([1], 1, str(entries[0].proof.checkpoint), [one.content.decode() for one in entries])
+    world.peers.answers["/party/record/log"] = Answer(data=handed.as_data())
+    found = flow(world, "show", "-j", JOB, "--ask")
+    assert (found.exit_code, found.stdout.count("parties 9999 and 10000")) == (0, 2), found.output
+    world.peers.answers["/party/record/log"] = Answer(UNREACHABLE, "it sleeps")
+    found = flow(world, "show", "-j", JOB, "--ask")
+    assert "the log of party 10000 is not beside it: party 10000 does not hand out its log: it sleeps" in found.stderr
+
+
 def test_one_of_a_party_and_a_job_is_compared(world: World) -> None:
     for body, text in (
         ({}, "one of job_id and party_id"), ({"job_id": JOB, "party_id": "10000"}, "one of job_id and party_id"),

@@ -54,11 +54,14 @@ from fate_flow.services.record.following import followed, newest_position
 from fate_flow.services.record.proving import for_request
 from fate_flow.services.record.reading import PAGE, Wanted, entries_of_job, search
 from fate_flow.services.record.verifying import Keys
-from fate_flow.services.witnesses.comparing import Comparing
+from fate_flow.services.witnesses.comparing import Comparing, Shown
 from fate_flow.store.contract.transaction import Transaction
 
 _LATEST = 2**53
-_ENTRIES = a_list(ANYTHING, description="Each with log, epoch, index, entry (its text), person, and text.")
+_ENTRIES = a_list(ANYTHING, description=(
+    "Each with log, epoch, index, entry (its text), person, and text; if other parties were asked, also of (whose log "
+    "has it, if not that of this party) and there (party_id, epoch, index, at, is_agreed: the other side of a message)."
+))
 _WANTED: Arguments = {
     "party_id": {**PARTY_ID, "description": "Only what is in the log with this party."},
     "person": described(TEXT, "Only what this person has asked for."),
@@ -99,16 +102,24 @@ class _AuditRoutes:
         self._keys, self._services = services.record_keys, services
 
     @declared(
-        "Show what is recorded about a job here.", AUDIT, needs=JOB, data=an_object({**_OWN, "entries": _ENTRIES}),
+        "Show what is recorded about a job here.", AUDIT, needs=JOB,
+        takes={"ask": described(FLAG, "Whether to ask the other parties what their logs have of the same messages.")},
+        data=an_object({
+            **_OWN, "entries": _ENTRIES,
+            "unheard": described(ANYTHING, "Why logs of parties of the job are not beside it, by party id."),
+        }),
         aside=JOBS_BESIDE,
-    )
+    )  # fmt: skip
     def show(self) -> Response:
-        job_id = read_job_id(arguments("job_id"))
-        entries = self._context.read(lambda tx: entries_of_job(tx, job_id))
-        if not entries:
+        body = arguments("job_id")
+        job_id = read_job_id(body)
+        found = Shown(self._context.read(lambda tx: entries_of_job(tx, job_id)))
+        if not found.entries:
             raise JobNotFound(f"nothing is recorded about job {job_id} (record.switch)")
-        data = {**self._whose(), "entries": [one.as_document() for one in entries]}
-        return ok(data, **jobs_beside(self._services.views, [job_id]))
+        if read_flag(body, "ask"):
+            found = comparing(self._context).shown(job_id, self._services.ask_party, monotonic)
+        data = {**self._whose(), "entries": [one.as_document() for one in found.entries]}
+        return ok({**data, "unheard": dict(found.unheard)}, **jobs_beside(self._services.views, [job_id]))
 
     @declared(
         f"Search the record: one request looks at {PAGE} entries.", AUDIT, takes=_WANTED,

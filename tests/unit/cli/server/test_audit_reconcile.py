@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from click.testing import Result
 
 from fate_flow.cli.audit.record_reports import ACCUSED, NOT_ANCHORED, TROUBLE
+from fate_flow.cli.server import audit as server_audit
 from fate_flow.cli.server import audit_reconcile
 from fate_flow.cli.server.home_context import home_context
 from fate_flow.core.access.key_list import read_key_list
@@ -33,7 +36,7 @@ from fate_flow.services.record.reconciling import epochs_in
 from fate_flow.services.use_cases.keys import save_key_list
 from fate_flow.settings.reader import load_settings
 from tests.kit.cli.audited_homes import Home, home_in, made_home
-from tests.kit.values import HOST, JOB_ID
+from tests.kit.values import GUEST, HOST, JOB_ID
 
 Change = Callable[[Command], Command | None]
 OTHER_JOB = "202601011200000000008"
@@ -279,7 +282,8 @@ def asked(host: Home, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         entries = [one.decode() for one in epochs[number].contents[part.first :]]
         return Answer(data=LogPart(sorted(epochs), number, str(epochs[number].note), entries).as_data())
 
-    monkeypatch.setattr(audit_reconcile, "asking_others", lambda *_: ask)
+    for module in (audit_reconcile, server_audit):
+        monkeypatch.setattr(module, "asking_others", lambda *_: ask)
     return parties
 
 
@@ -343,6 +347,49 @@ def test_a_party_of_a_job_that_is_not_heard_is_named(guest: Home, host: Home) ->
     assert found.exit_code == NOT_ANCHORED
     assert "the log of party 10001 was not compared: no key list of party 10001 is saved here" in found.stderr
     assert "agreed: 1" in found.stderr
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_job_is_shown_with_the_times_and_words_of_both_sides(guest: Home, host: Home) -> None:
+    talk(guest, host, 1)
+    talk(guest, host, 1, lambda command: replace(command, body={"number": 9}))
+    talk(guest, host, 1, lambda _: None, is_answered=False)
+    host.record(lambda unit: unit.send(Command(CommandKind.STOP, JOB_ID, GUEST, 1)))
+    log_of(host)
+    alone = guest.audit("show", "-j", JOB_ID)
+    found = guest.audit("show", "-j", JOB_ID, "--ask")
+    assert (alone.exit_code, "word of" in alone.stdout) == (0, False)
+    assert (found.exit_code, found.stderr) == (0, "")
+
+    words = Counter(re.split(r"\s{2,}", line.strip())[-3] for line in found.stdout.splitlines()[1:])
+    assert words == {
+        "parties 9999 and 10000": 3, "parties 9999 and 10000, who contradict each other": 1, "party 9999": 1,
+        "party 10000": 1,
+    }, found.stdout  # fmt: skip
+    [theirs] = [line for line in found.stdout.splitlines() if "party 10000: with/9999" in line]
+    assert "to party 9999: stop guest 9999" in theirs
+
+    entries = json.loads(guest.audit("show", "-j", JOB_ID, "--ask", "--as", "json").stdout)["entries"]
+    assert [one["there"]["is_agreed"] for one in entries if "there" in one] == [True, True, False, True]
+    assert [one["of"] for one in entries if "of" in one] == ["10000"]
+    drawn = guest.audit("show", "-j", JOB_ID, "--ask", "--as", "mermaid").stdout
+    assert drawn.count("(there ") == 4
+    assert ", with another content)" in drawn
+    assert "P10000->>P9999: " in drawn
+    assert "(word of party 10000 alone)" in drawn
+    assert "stop guest 9999" not in guest.audit("show", "-j", JOB_ID, "--ask", "--as", "fate-logs").stdout
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_job_is_shown_without_a_party_that_is_not_heard(guest: Home, host: Home) -> None:
+    talk(guest, host, 1)
+    log_of(host)
+    guest.record(lambda unit: unit.send(Command(CommandKind.START, JOB_ID, Party("host", "10001"), 1)))
+    found = guest.audit("show", "-j", JOB_ID, "--ask")
+
+    assert found.exit_code == 0
+    assert "the log of party 10001 is not beside it: no key list of party 10001 is saved here" in found.stderr
+    assert found.stdout.count("parties 9999 and 10000") == 2
 
 
 def test_a_party_that_does_not_hand_out_its_log_is_named(
