@@ -361,8 +361,8 @@ def test_a_job_is_shown_with_the_times_and_words_of_both_sides(guest: Home, host
     assert (alone.exit_code, "word of" in alone.stdout) == (0, False)
     assert (found.exit_code, found.stderr) == (0, "")
 
-    words = Counter(re.split(r"\s{2,}", line.strip())[-3] for line in found.stdout.splitlines()[1:])
-    assert words == {
+    whose = Counter(re.split(r"\s{2,}", line.strip())[-3] for line in found.stdout.splitlines()[1:])
+    assert whose == {
         "parties 9999 and 10000": 3, "parties 9999 and 10000, who contradict each other": 1, "party 9999": 1,
         "party 10000": 1,
     }, found.stdout  # fmt: skip
