@@ -16,6 +16,7 @@ from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.grammar import check_component_name, check_job_id, check_output_name, shown
 from fate_flow.core.model.job import Task
 from fate_flow.core.model.status import TASK_END, TaskStatus
+from fate_flow.core.planning.condition import condition_of_task
 from fate_flow.store.values import Metric
 from fate_flow.store.views.board_task import TaskShares
 from fate_flow.web.board import Board
@@ -61,13 +62,16 @@ class TaskPages:
         details = self._queries.share(share.key, behind) if share is not None and is_here else None
         component = spec.tasks.get(name) if spec is not None else None
         goes_on = any(not one.is_final for one in found.shares) or not found.jobs[0].is_final
+        condition = condition_of_task(found.jobs[0], found.newest, found.now.troubles, found.now.steady)
+        is_newest = share is not None and share in found.newest
         following = written_worker(details.next) if details is not None and details.next is not None else ""
         return self._board.show(
             "task.html", reviews=found.reviews, poll=FRESH if goes_on else CALM, job_id=job_id, name=name,
             module=component.module if component else "", after=sorted(component.upstream) if component else (),
             parties=component.parties if component else (), found=found, share=share, details=details,
             is_first=behind is None, following=following, address=Address(job_id, name),
-            is_published=_is_published(share), is_here=is_here, own=self._board.settings.party_id,
+            is_published=_is_published(share), condition=condition if is_newest else None,
+            is_here=is_here, own=self._board.settings.party_id,
         )  # fmt: skip
 
     def metrics(self, job_id: str, name: str) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fate_flow.core.model.job import Job, Seat, Task, TaskKey
@@ -23,6 +23,7 @@ whose tasks are all stopped to start again."""
 
 _MOST_NAMED = 3            # of the tasks that start again, in the text about a job
 
+_AT_WORK = (TaskStatus.RUNNING, TaskStatus.STOPPING)
 _NOT_RUNNING = TASK_BROKEN | {TaskStatus.STOPPING}
 _ENGAGED = frozenset({SeatStatus.STARTED, SeatStatus.STOPPING, SeatStatus.DRAINING})
 
@@ -107,6 +108,30 @@ def condition_in_list(
         troubles_of(job, seats, troubles, now, limit), restarts, _what_an_end_waits_for(job, seats, shares, now),
         job.is_restarting and job.status is JobStatus.RUNNING, waiting=waiting_shares(shares, now),
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TaskCondition:
+    """Whether a task is restarting, and what its newest version waits for, as text."""
+
+    is_restarting: bool
+    text: str
+
+
+def condition_of_task(
+    job: Job, shares: Sequence[Task], troubles: Mapping[str, PeerTrouble], now: int
+) -> TaskCondition:
+    """Return the condition of one task without the document of its job; `shares`: of its newest version."""
+    if job.status not in (JobStatus.RUNNING, JobStatus.STOPPING) or not shares:
+        return TaskCondition(False, "")
+    of_job = condition_in_list(job, (), shares, {}, now, 0)
+    restart = of_job.restarts.get(shares[0].key.name)
+    at_work = (one.key.party for one in shares if one.status in _AT_WORK and not one.is_over_here)
+    silent = (
+        troubles[party.party_id].explain(party, job.party, now) for party in at_work if party.party_id in troubles
+    )
+    said = [*silent, *of_job.waiting.values(), *of_job.broken.values(), restart.text if restart is not None else ""]
+    return TaskCondition(restart is not None, "; ".join(dict.fromkeys(filter(None, said))))
 
 
 def condition_of_copy(job: Job, tasks: Iterable[Task], troubles: Mapping[str, PeerTrouble], now: int) -> Condition:
@@ -217,7 +242,7 @@ def _end_text(job: Job, seats: Iterable[Seat], tasks: Iterable[Task], now: int, 
     """Return what the end of a job waits for; `follows`: what the job does then, empty: it ends."""
     if job.status is not JobStatus.STOPPING or job.target is None:
         return ""
-    busy = {row.key.party for row in tasks if row.party_status in (TaskStatus.RUNNING, TaskStatus.STOPPING)}
+    busy = {row.key.party for row in tasks if row.party_status in _AT_WORK}
     still = [seat.party for seat in seats if seat.status is SeatStatus.STOPPING or seat.party in busy]
     if not still:
         return ""

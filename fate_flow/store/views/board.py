@@ -90,15 +90,17 @@ class Moment:
     steady: int
     troubles: Mapping[str, PeerTrouble]      # with the parties that do not answer or cannot reach this one, by id
     hold: Hold | None                        # of this party's intake
+    reviews: int                             # jobs that wait for an approval of this party
 
 
 def this_moment() -> Moment:
     """Return what says how things are right now, by one query."""
     rows = {row[0]: row for row in _MOMENT.rows(JobRow._meta.database)}
     _, steady, *_ = rows.pop("", ("", 0))
+    _, reviews, *_ = rows.pop(_REVIEWS)
     held = rows.pop(INTAKE, None)
     hold = None if held is None else Hold(held[2] or "", held[4], held[3], held[1])
-    return Moment(steady or 0, {party_id: PeerTrouble(*row) for party_id, row in rows.items()}, hold)
+    return Moment(steady or 0, {party_id: PeerTrouble(*row) for party_id, row in rows.items()}, hold, reviews)
 
 
 def _saved_keys() -> dict[str, SavedKeys]:
@@ -126,8 +128,12 @@ def _unfinished() -> tuple[dict[tuple[str, str], int], int, int]:
 
 def count_reviews() -> int:
     """Return how many jobs wait for an approval of this party."""
-    waits = JobRow.f_status.in_([status.value for status in JOB_UNFINISHED])
-    return int(JobRow.select().where((JobRow.f_approval == Approval.PENDING.value) & waits).count())
+    return int(JobRow.select().where(_to_review()).count())
+
+
+def _to_review() -> Any:
+    unfinished = JobRow.f_status.in_([status.value for status in JOB_UNFINISHED])
+    return (JobRow.f_approval == Approval.PENDING.value) & unfinished
 
 
 def number_of(query: Any, most: int) -> tuple[int, bool]:
@@ -143,6 +149,7 @@ def number_of(query: Any, most: int) -> tuple[int, bool]:
 
 _KEY = (JobRow.f_create_time, JobRow.f_job_id, JobRow.f_role, JobRow.f_party_id)
 _IN_ORDER = (*JOB_FIELDS, "queue_key")
+_REVIEWS = "reviews"
 
 
 def _running_and_waiting() -> tuple[list[Row], list[Row]]:
@@ -218,14 +225,16 @@ _UNFINISHED = Prepared(_by_kind, 0)
 
 
 def _moment() -> Any:
-    """Select the parties in trouble; and the steady time and the hold as if each were one: all are one query."""
+    """Select the parties in trouble; and the steady time, the hold and the number of jobs to approve as if each were
+    one: all are one query."""
     row, clock, intake = PeerRow, SchedulerRow, IntakeRow
     columns = row.f_party_id, row.f_silent_since, row.f_silence, row.f_cut_off_since, row.f_cut_off
     in_trouble = row.select(*columns).where((row.f_silent_since > 0) | (row.f_cut_off_since > 0))
     empty = SQL("''")
     steady = clock.select(empty, clock.f_steady, empty, SQL("0"), empty).where(clock.f_name == SCHEDULER)
     held = intake.select(intake.f_name, intake.f_since, intake.f_message, intake.f_time, intake.f_by)
-    return in_trouble.union_all(steady).union_all(held.where(intake.f_name == INTAKE))
+    reviews = JobRow.select(SQL(f"'{_REVIEWS}'"), fn.COUNT(JobRow.f_job_id), empty, SQL("0"), empty).where(_to_review())
+    return in_trouble.union_all(steady).union_all(held.where(intake.f_name == INTAKE)).union_all(reviews)
 
 
 def _all_saved_keys() -> Any:

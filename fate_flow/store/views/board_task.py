@@ -19,7 +19,7 @@ from fate_flow.store.database.rows import TASK_COLUMNS, WORKER_COLUMNS, task_of,
 from fate_flow.store.sql.results import metric_of
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.values import READ, Metric, StoredModel
-from fate_flow.store.views.board import count_reviews
+from fate_flow.store.views.board import Moment, this_moment
 from fate_flow.store.views.job_names import names_of
 
 MOST_SHARES = 200
@@ -46,7 +46,17 @@ class TaskShares:
     shares: tuple[Task, ...]             # the newest `MOST_SHARES`
     count: int                           # of all shares
     job_names: Mapping[str, str]         # of the job, by its id
-    reviews: int
+    now: Moment
+
+    @property
+    def reviews(self) -> int:
+        """How many jobs wait for an approval of this party."""
+        return self.now.reviews
+
+    @property
+    def newest(self) -> tuple[Task, ...]:
+        """The shares of the newest version."""
+        return tuple(one for one in self.shares if one.key.version == self.shares[0].key.version)
 
 
 @dataclass(frozen=True)
@@ -78,13 +88,14 @@ def task_shares(tx: SqlTransaction, job_id: str, name: str) -> TaskShares | None
     if not jobs:
         return None
     is_it = (TaskRow.f_job_id == job_id) & (TaskRow.f_task_id == f"{job_id}_{name}")
-    newest = TaskRow.select(*TASK_COLUMNS).where(is_it).order_by(
+    every = fn.COUNT(TaskRow.f_job_id).over()           # also of those behind the limit
+    newest = TaskRow.select(*TASK_COLUMNS, every).where(is_it).order_by(
         TaskRow.f_task_version.desc(), TaskRow.f_role, TaskRow.f_party_id
     )
-    shares = tuple(task_of(row) for row in newest.limit(MOST_SHARES).tuples())
-    count = len(shares) if len(shares) < MOST_SHARES else int(TaskRow.select().where(is_it).count())
+    found = list(newest.limit(MOST_SHARES).tuples())
+    shares, count = tuple(task_of(row[:-1]) for row in found), int(found[0][-1]) if found else 0
     by_initiator = tuple(sorted(jobs, key=lambda job: not job.is_initiator))
-    return TaskShares(by_initiator, shares, count, names_of([job_id]), count_reviews())
+    return TaskShares(by_initiator, shares, count, names_of([job_id]), this_moment())
 
 
 def share_details(tx: SqlTransaction, key: TaskKey, behind: WorkerPlace | None) -> ShareDetails:
@@ -92,7 +103,10 @@ def share_details(tx: SqlTransaction, key: TaskKey, behind: WorkerPlace | None) 
     row = WorkerRow
     is_worker = _of(row, key) & (row.f_slot != COLLECTOR)
     ended_badly = row.f_reason.is_null(False) & (row.f_reason != "done")
-    counts = row.select(fn.COUNT(row.f_worker_id), fn.SUM(ended_badly)).where(is_worker).tuples().first()
+    summary = SummaryRow.select(SummaryRow.f_summary).where(_of(SummaryRow, key)).limit(1)
+    metrics = MetricRow.select(fn.COUNT(MetricRow.f_id)).where(_of(MetricRow, key))
+    counted = row.select(fn.COUNT(row.f_worker_id), fn.SUM(ended_badly), summary, metrics).where(is_worker)
+    worker_count, failed, written, metric_count = counted.tuples().first()
     where = is_worker
     if behind is not None:
         earlier = (row.f_attempt < behind.attempt) | (
@@ -103,12 +117,10 @@ def share_details(tx: SqlTransaction, key: TaskKey, behind: WorkerPlace | None) 
     found = [worker_of(one) for one in in_order.limit(WORKERS_PAGE + 1).tuples()]
     workers = tuple(found[:WORKERS_PAGE])
     last = WorkerPlace(workers[-1].slot, workers[-1].attempt, workers[-1].worker_id) if workers else None
-    summary = SummaryRow.select(SummaryRow.f_summary).where(_of(SummaryRow, key)).tuples().first()
-    files = (json.loads(summary[0]) or {}).get("files") if summary else None
-    metrics = int(MetricRow.select().where(_of(MetricRow, key)).count())
+    files = (json.loads(written) or {}).get("files") if written else None
     return ShareDetails(
-        workers, last if len(found) > WORKERS_PAGE else None, int(counts[0]), int(counts[1] or 0), _tables(key),
-        files if isinstance(files, dict) else {}, models_of_share(tx, key), metrics,
+        workers, last if len(found) > WORKERS_PAGE else None, int(worker_count), int(failed or 0), _tables(key),
+        files if isinstance(files, dict) else {}, models_of_share(tx, key), int(metric_count),
     )  # fmt: skip
 
 

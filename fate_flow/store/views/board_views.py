@@ -74,7 +74,7 @@ class BoardViews(ReadOnly):
         party has to approve."""
         with self._reading():
             page, now = jobs_page(search, before), this_moment()
-            return page, moving_of(page.rows, now.steady, now.troubles), count_reviews()
+            return page, moving_of(page.rows, now.steady, now.troubles), now.reviews
 
     @read_again
     def jobs_found(self, search: JobSearch, before: Place | None, limit: int, fields: Sequence[str]) -> JobsPage:

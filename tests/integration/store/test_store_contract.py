@@ -40,7 +40,7 @@ from tests.bench.paging import fill
 from tests.kit.servers.mariadb import MYSQL, mariadb_url
 from tests.kit.store.many_jobs import add_tasks
 from tests.kit.store.migrated_sqlite import migrated_sqlite
-from tests.kit.store.view_queries import statements_of
+from tests.kit.store.view_queries import statements_of, view_queries
 from tests.store_contract.bindings import BindingContract
 from tests.store_contract.cases import DOCUMENT, HOST, Cases, Each, a_job, a_task, an_engine
 from tests.store_contract.contract import StoreContract
@@ -445,6 +445,7 @@ class TestPagesOnMariaDb:
     def test_parts_of_the_board_say_of_how_many(self, mysql: Any, full_views: Views) -> None:
         ended = JobRow.select(JobRow.f_status).order_by(JobRow.f_end_time.desc()).limit(board.ENDED_LATELY)
         overview, failed = full_views.board.overview(), [one for (one,) in ended.tuples() if one == "failed"]
+        assert [ask(full_views) for ask in view_queries("j1", "9999", "10000", "reader_0", AT).values()]
         assert (len(overview.failed), overview.failed_count) == (8, len(failed))
         lately = full_views.board.failed_jobs(0, 5, ("job_id", "status"))
         every = JobRow.select().where(JobRow.f_status.in_(["failed", "timeout"])).count()

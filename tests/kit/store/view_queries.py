@@ -20,6 +20,7 @@ from fate_flow.store.views.lists import JobQuery, Page
 from fate_flow.store.views.snapshots import QueuePlace
 from fate_flow.store.views.times.job_times import SharePlace
 from fate_flow.store.views.views import Views
+from fate_flow.store.views.wait_reasons import moving_of
 
 Ask = Callable[[Views], Any]
 
@@ -62,6 +63,9 @@ def _board(job_id: str, key: TaskKey, partner: str, created: int) -> Mapping[str
         ),
         "failed jobs of flow top": lambda views: views.board.failed_jobs(created - 1, 5, tuple(LISTED_JOB)),
         "jobs by their ids": lambda views: views.job_heads([job_id, "unknown"]),
+        "board, what jobs that run and stop wait for": lambda _: moving_of(
+            [{"job_id": job_id, "status": "running"}, {"job_id": "another", "status": "stopping"}], created, {}
+        ),
         "board, a job": lambda views: views.board.job(job_id),
         "board, a task": lambda views: views.board.task(job_id, key.name),
         "board, a share of a task": lambda views: views.board.share(key),

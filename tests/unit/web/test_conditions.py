@@ -1,5 +1,5 @@
 """The lists of the board say of a job that runs or stops what `flow job list` says: what it waits for, and whether it
-is restarting. They read few queries for all jobs together, and no documents."""
+is restarting. They read few queries for all jobs together, and no documents. So do the pages of a job and of a task."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
 from tests.kit.api.client_world import HOST, START, World, make_world
 from tests.kit.api.running_jobs import copy_of_a_job, running_job, trouble
-from tests.kit.web.browser import Browser, counted_queries, of_view
+from tests.kit.web.browser import Browser, Page, counted_queries, of_view
+from tests.kit.web.filled_task import add_filled_task
 
 MOST_QUERIES = 10
 NO_TIME = "\N{EN DASH}"
@@ -154,6 +155,51 @@ def test_a_list_says_what_a_job_waits_for_as_the_command_does(
         assert row(browser, "/board/", job_id).endswith(f"{progress} {text}".strip())
 
 
+@pytest.mark.parametrize(("job", "status", "text"), [
+    (running_job, "running", ""),
+    (with_a_silent_party, "running", SILENCE),
+    (with_a_task_that_is_stopped_to_begin_again, "restarting",
+     "begins again as version 1 when host 10000 has stopped"),
+    (with_a_task_that_is_stopped_for_good, "stopping", ""),
+    (with_a_version_that_is_not_due, "restarting", "begins again as version 1 in 4 s"),
+    (that_restarts, "restarting", "begins again as version 1 when guest 9999, host 10000 have stopped"),
+    (that_was_stopped_while_it_restarted, "stopping", ""),
+    (that_waits_for_a_place, "running", "guest 9999: waits in Slurm for 2 nodes since 7 s: Resources"),
+    (of_a_silent_initiator, "running", ""),
+    (whose_share_is_being_stopped, "running",
+     "the share of guest 9999 is being stopped; host 10000 decides what follows"),
+    (whose_share_is_stopped_to_begin_again, "restarting",
+     "begins again as version 1 when guest 9999 has stopped and host 10000 starts it"),
+    (whose_next_version_is_announced, "restarting", "begins again as version 1 when host 10000 starts it"),
+])  # fmt: skip
+def test_a_task_says_what_its_newest_version_waits_for(
+    browser: Browser, job: Callable[[World], str], status: str, text: str
+) -> None:
+    page = browser.page(f"/board/jobs/{job(browser.world)}/tasks/toy_0")
+    assert status_in_heading(page) == status
+    assert re.findall(r'id="waits">(.*?)</p>', page.text) == ([text] if text else [])
+
+
+def status_in_heading(page: Page) -> str:
+    [found] = re.findall(r"<h1>.*?<span class=.status is-[a-z]+.>([a-z]+)</span></h1>", page.text)
+    return str(found)
+
+
+def test_an_earlier_version_of_a_task_that_starts_again_is_not_restarting(browser: Browser) -> None:
+    task = f"/board/jobs/{with_a_version_that_is_not_due(browser.world)}/tasks/toy_0"
+    before = browser.page(f"{task}?party=host-10000&version=0")
+    assert (status_in_heading(before), 'id="waits"' in before.text) == ("failed", False)
+
+
+def test_the_page_of_a_job_that_restarts_says_so_in_its_title_too(browser: Browser) -> None:
+    job_id = that_restarts(browser.world)
+    page = browser.page(f"/board/jobs/{job_id}")
+    assert f"<title>{job_id}: restarting" in page.text
+    assert status_in_heading(page) == "restarting"
+    assert re.search(rf'id="why">{AGAIN} when guest 9999, host 10000 have stopped<', page.text)
+    assert re.search(r"toy_0 SecureAddExample ↻? ?restarting 1 ", page.readable)
+
+
 def test_another_seat_of_the_initiator_says_the_same(browser: Browser) -> None:
     world = browser.world
     job_id = with_a_task_that_is_stopped_to_begin_again(world)
@@ -170,6 +216,15 @@ def test_a_list_asks_the_same_queries_for_one_job_and_for_many(browser: Browser,
     of_many = queries_of(browser, path, others)
     assert len(of_one) == len(of_many) <= MOST_QUERIES, of_many
     assert not re.search(r"f_dsl|f_runtime_conf|f_component_parameters|f_document", " ".join(of_many))
+
+
+def test_the_page_of_a_task_asks_few_queries_the_first_time_too(browser: Browser) -> None:
+    """It reads the document of the job once; other pages have not read it here."""
+    trouble(browser.world, **SILENT)
+    task = f"/board/jobs/{add_filled_task(browser.world)}/tasks/toy_0"
+    with counted_queries(browser.world) as queries:
+        browser.page(task)
+    assert len(of_view(queries)) <= MOST_QUERIES, queries
 
 
 def queries_of(browser: Browser, path: str, jobs: list[str]) -> list[str]:
