@@ -30,6 +30,7 @@ from fate_flow.relay.spool_result import Refusal
 from fate_flow.relay.spool_session import Session
 from fate_flow.services.artifacts.metrics import too_many
 from fate_flow.services.artifacts.tables import MADE
+from fate_flow.store.contract.bindings import namespace_of
 from fate_flow.store.contract.transaction import Store, Transaction
 from fate_flow.store.contract.transaction_retry import Retry
 from fate_flow.store.values import READ, Metric, OutputTable, TableMeta
@@ -132,23 +133,21 @@ class _Records:
 
     def _table_create(self, tx: Transaction, key: TaskKey, body: Mapping[str, Any]) -> None:
         require(body, "name", "namespace", "address")
-        if key.job_id not in _text(body, "namespace"):       # so it takes no name from a table that is still to come
-            raise BadRequest(
-                f"namespace: {shown(body['namespace'])} does not name the job: its tables lie in output_{key.job_id}"
-            )
-        known = tx.table(_text(body, "namespace"), _text(body, "name"))
+        if _text(body, "namespace") != (own := namespace_of(key.job_id)):
+            raise BadRequest(f"namespace: {shown(body['namespace'])} is not {own}, where tables of this job lie")
+        known = tx.table(own, _text(body, "name"))
         if known is not None and known.job_id != key.job_id:
             raise BadRequest(f"name: table {known.namespace}.{known.name} belongs to another job")
         table = TableMeta(
             _text(body, "namespace"), _text(body, "name"), self._uri(key, body), read_whole(body, "count", 0),
             _object(body, "schema"), origin=MADE, job_id=key.job_id,
+            is_disabled=known is not None and known.is_disabled,
         )  # fmt: skip
         tx.save_table(table, self._clock())
 
     def _uri(self, key: TaskKey, body: Mapping[str, Any]) -> str:
-        """Return the URI of the table, which must be in this party's folder, of the given name and made by this job.
-
-        Raise BadRequest."""
+        """Return the URI of the table, which must be in this party's folder, of the given name, and written by this
+        task: nobody takes the name of a table that is still to come. Raise BadRequest."""
         uri = _object(body, "address").get("uri")
         try:
             self._tables.check(str(uri), body["namespace"], body["name"])
@@ -159,8 +158,9 @@ class _Records:
             raise BadRequest(f"address.uri: {shown(uri)}: {error.message}") from error
         except (sqlite3.Error, LookupError, ValueError) as error:
             raise BadRequest(f"address.uri: {shown(uri)}: the file there is not a table") from error
-        if made_by and made_by.partition("_")[0] != key.job_id:
-            raise BadRequest(f"address.uri: {shown(uri)} is a table of {shown(made_by)}, a task of another job")
+        if made_by != key.task_id:
+            whose = f"{shown(made_by)} has written it" if made_by else "it is not written yet, or was uploaded"
+            raise BadRequest(f"address.uri: {shown(uri)} is not a table that {key.task_id} has written: {whose}")
         return str(uri)
 
     def _table_get(self, tx: Transaction, key: TaskKey, body: Mapping[str, Any]) -> dict[str, Any]:

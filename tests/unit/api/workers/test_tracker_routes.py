@@ -11,6 +11,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from fate_flow.api.between_parties.exchange import ForwardReply
+from fate_flow.api.workers import tracker
 from fate_flow.api.workers.worker import create_worker_app
 from fate_flow.components.tables.table import Schema, TableWriter
 from fate_flow.components.tables.table_uri import format_uri
@@ -65,7 +66,9 @@ def looked_at() -> list[str]:
 
 
 @pytest.fixture
-def ask(store: MemoryStore, spool: Spool, looked_at: list[str]) -> Ask:
+def ask(store: MemoryStore, spool: Spool, looked_at: list[str], monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Asks as a worker whose tables are written, which `/data` has none of."""
+    monkeypatch.setattr(tracker, "_made_by", lambda _: KEY.task_id)
     app = create_worker_app(
         spool, lambda *_: ForwardReply(200), 2, looked_at.append, 1 << 20, store, lambda: NOW, DATA
     )
@@ -106,7 +109,7 @@ def test_every_route_refuses_what_a_web_page_sends(store: MemoryStore, spool: Sp
 # ---------------------------------------------------------------------- what is recorded
 
 
-def test_a_table_that_another_job_wrote_is_not_recorded_as_its_own(
+def test_a_table_that_the_task_has_not_written_is_not_recorded_as_its_own(
     store: MemoryStore, spool: Spool, tmp_path: Path
 ) -> None:
     app = create_worker_app(
@@ -114,10 +117,13 @@ def test_a_table_that_another_job_wrote_is_not_recorded_as_its_own(
     )
     uri = format_uri(tmp_path, OUT, "made")
     headers = {"Authorization": "Bearer own-token"}
-    for made_by, retcode in ((f"{JOB[:-1]}1_upload_0", 101), (f"{JOB}_work_0", 0)):
-        with TableWriter(uri, Schema(("x",)), made_by=made_by, overwrite=True) as writer:
-            writer.add([("a", "1")])
-        body = {**TABLE, "address": {"uri": uri}}
+    body = {**TABLE, "address": {"uri": uri}}
+    for made_by, retcode in (
+        (None, 101), (f"{JOB[:-1]}1_upload_0", 101), ("", 101), (f"{JOB}_other_0", 101), (f"{JOB}_work_0", 0),
+    ):  # fmt: skip
+        if made_by is not None:
+            with TableWriter(uri, Schema(("x",)), made_by=made_by, overwrite=True) as writer:
+                writer.add([("a", "1")])
         said = app.test_client().post(f"/v1/tracker/{OWN}/table_meta/create", json=body, headers=headers)
         assert said.json is not None
         assert said.json["retcode"] == retcode, said.json
@@ -286,10 +292,21 @@ def test_no_output_has_the_name_that_says_read(ask: Ask) -> None:
 
 
 def test_a_table_is_not_registered_under_a_name_that_is_not_of_the_job(ask: Ask, store: MemoryStore) -> None:
-    said = ask("table_meta/create", {**TABLE, "namespace": "it", "address": {"uri": format_uri(DATA, "it", "made")}})
-    assert said["retmsg"] == f"namespace: 'it' does not name the job: its tables lie in output_{JOB}"
+    for namespace in ("it", f"{OUT}12345", f"x{OUT}", JOB):       # also of jobs whose ids begin with this one
+        uri = format_uri(DATA, namespace, "made")
+        said = ask("table_meta/create", {**TABLE, "namespace": namespace, "address": {"uri": uri}})
+        assert said["retmsg"] == f"namespace: '{namespace}' is not {OUT}, where tables of this job lie"
+        with store.reading() as tx:
+            assert tx.table(namespace, "made") is None
+
+
+def test_a_table_that_was_disabled_stays_so(ask: Ask, store: MemoryStore) -> None:
+    assert ask("table_meta/create", TABLE)["retcode"] == 0
+    with store.transaction() as tx:
+        tx.save_table(replace(tx.table(OUT, "made"), is_disabled=True), NOW)
+    assert ask("table_meta/create", TABLE)["retcode"] == 0
     with store.reading() as tx:
-        assert tx.table("it", "made") is None
+        assert tx.table(OUT, "made").is_disabled
 
 
 @pytest.mark.parametrize("what", ["model/save", "model/get", "model/run_parameters/get", "component_model/save"])
