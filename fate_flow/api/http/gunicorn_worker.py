@@ -53,6 +53,14 @@ class CallerLimits:
     wait_seconds: float = 30.0        # as long as a large body waits for one of the threads
 
 
+class _Has(Enum):
+    """What was collected of a request."""
+
+    A_PART = "a part"
+    ALL = "all of it"
+    TOO_MUCH = "a part of a request that is too large to be collected, or whose length is not known"
+
+
 class CallerSocket(socket.socket):
     """The socket of a connection. `recv` and `sendall` are for threads, and keep deadlines."""
 
@@ -63,6 +71,8 @@ class CallerSocket(socket.socket):
         self.is_given_away = False
         self._seconds = seconds
         self._left, self._bytes = seconds, 0         # of the present piece
+        self._looked_at = 0              # bytes of `ahead` without an end of the head
+        self._size: int | None = None    # of the request in `ahead`; None: the end of its head is not there
 
     def collect(self) -> int | None:
         """Add to `ahead` what is there. Return the count of bytes, 0 at the end; None if there is nothing now."""
@@ -79,6 +89,22 @@ class CallerSocket(socket.socket):
         """Begin a request; `may_wait`: a thread may wait for what was not collected."""
         self.may_wait = may_wait or self.is_inside
         self._left, self._bytes = self._seconds, 0
+        self._looked_at, self._size = 0, None        # for the next request
+
+    def has(self) -> _Has:
+        """Return what `ahead` is. Only gunicorn's parser decides where a request ends; this decides who waits.
+
+        Each byte is looked at once, however slowly it comes: the main thread serves all callers."""
+        ahead = self.ahead
+        if self._size is None:
+            end = ahead.find(_HEAD_END, max(0, self._looked_at - len(_HEAD_END) + 1), PIECE)
+            self._looked_at = len(ahead)
+            if end < 0:
+                return _Has.TOO_MUCH if len(ahead) >= PIECE else _Has.A_PART
+            self._size = _size(bytes(ahead[: end + 2]))
+        if self._size > PIECE:
+            return _Has.TOO_MUCH
+        return _Has.ALL if len(ahead) >= self._size else _Has.A_PART
 
     def give_away(self) -> socket.socket:
         """Return the connection for whoever writes the answer outside of gunicorn, and ends it. It never blocks: from
@@ -123,25 +149,13 @@ class CallerSocket(socket.socket):
                 raise BrokenPipeError(errno.EPIPE, "the caller does not read its answer") from None
 
 
-class _Has(Enum):
-    """What was collected of a request."""
-
-    A_PART = "a part"
-    ALL = "all of it"
-    TOO_MUCH = "a part of a request that is too large to be collected, or whose length is not known"
-
-
-def _has(ahead: bytearray) -> _Has:
-    """Return what these bytes are. Only gunicorn's parser decides where a request ends; this decides who waits."""
-    end = ahead.find(_HEAD_END, 0, PIECE)
-    if end < 0:
-        return _Has.TOO_MUCH if len(ahead) >= PIECE else _Has.A_PART
-    head = bytes(ahead[: end + 2])
+def _size(head: bytes) -> int:
+    """Return the size of a request with this head, which has its last line's end; more than `PIECE` if it is not
+    known."""
     lengths = _LENGTH.findall(head)          # a request with two of them is refused as it is
-    size = end + len(_HEAD_END) + (int(lengths[0]) if len(lengths) == 1 else 0)
-    if size > PIECE or _IN_PIECES.search(head):
-        return _Has.TOO_MUCH
-    return _Has.ALL if len(ahead) >= size else _Has.A_PART
+    if _IN_PIECES.search(head):
+        return PIECE + 1
+    return len(head) + len(_HEAD_END) - 2 + (int(lengths[0]) if len(lengths) == 1 else 0)
 
 
 class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not typed
@@ -198,11 +212,11 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
     def _next_step(self, conn: Any) -> Step | None:
         """Read what is there. Return what to do with the connection; None: wait for more."""
         sock: CallerSocket = conn.sock
-        if (found := _has(sock.ahead)) is _Has.A_PART:
+        if (found := sock.has()) is _Has.A_PART:
             count = sock.collect()
             if count == 0:
                 return self._hand_over if sock.ahead else self._close
-            found = _has(sock.ahead)
+            found = sock.has()
         if found is _Has.A_PART:
             return None
         return self._hand_over if found is _Has.ALL else self._receive_large

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from fate_flow.api.http.gunicorn_worker import PIECE, CallerLimits, given_away
+from fate_flow.api.http import gunicorn_worker
+from fate_flow.api.http.gunicorn_worker import PIECE, CallerLimits, CallerSocket, given_away
 from tests.kit.api.gunicorn_worker import GunicornWorker
 from tests.kit.waiting import eventually
 
@@ -100,6 +101,42 @@ def test_half_requests_hold_no_thread_and_others_are_answered(start: Start, part
                 assert said(other) == (200, b"4")
             honest.sendall(SMALL[30:])
             assert said(honest) == (200, b"4")
+
+
+class Looked(bytearray):
+    """Notes from where on it is searched."""
+
+    starts: list[int]
+
+    def find(self, what: Any, start: Any = 0, end: Any = None) -> int:
+        self.starts.append(start)
+        return super().find(what, start, end)
+
+
+def test_each_byte_of_a_request_is_looked_at_once_however_slowly_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The main thread serves all callers: a head of 60 KiB and a body byte by byte must not cost it as much as 60 KiB
+    for each byte."""
+    heads, size = list[bytes](), gunicorn_worker._size
+    monkeypatch.setattr(gunicorn_worker, "_size", lambda head: (heads.append(head), size(head))[1])
+    pad = b"X-Pad: " + b"x" * 60_000
+    head = b"POST / HTTP/1.1\r\nHost: x\r\n" + pad + b"\r\nContent-Length: 2000\r\n\r\n"
+    made, caller = socket.socketpair()
+    with caller, CallerSocket(made, NEVER) as sock:
+        sock.ahead = Looked()
+        sock.ahead.starts = []
+        parts = [head[:-6], *(bytes([one]) for one in head[-6:]), *([b"b"] * 2_000)]
+        found = []
+        for part in parts:
+            caller.sendall(part)
+            while part:
+                part = part[sock.collect() or 0 :]
+            found.append(sock.has())
+        assert found == [gunicorn_worker._Has.A_PART] * (len(parts) - 1) + [gunicorn_worker._Has.ALL]
+        assert heads == [head[:-2]]
+        assert sock.ahead.starts == [0, *range(len(head) - 9, len(head) - 3)]
+        sock.begin(may_wait=False)
+        sock.ahead[:] = SMALL
+        assert sock.has() is gunicorn_worker._Has.ALL
 
 
 def test_a_request_that_does_not_come_ends_its_connection(start: Start) -> None:
