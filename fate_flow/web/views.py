@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from shlex import quote
 from typing import Any
 from urllib.parse import urlencode
@@ -11,12 +11,12 @@ from urllib.parse import urlencode
 from flask import Blueprint, Response, request
 
 from fate_flow.api.monitoring.peer_states import peers_of
-from fate_flow.api.v1.jobs.explain import explained, parameters_by_party, recounted
+from fate_flow.api.v1.jobs.explain import explained, recounted
 from fate_flow.api.v1.jobs.list_arguments import read_place, read_search, written_place
 from fate_flow.api.v1.rendering.job_engines import engines_here
 from fate_flow.core.model.grammar import check_job_id
 from fate_flow.core.model.job import Job
-from fate_flow.core.model.spec import JobSpec, Party
+from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.space import no_space
 from fate_flow.store.views import board as board_lists
@@ -31,6 +31,7 @@ from fate_flow.web.jobs.document_changes import MANY_VALUES, Changes, KeptChange
 from fate_flow.web.jobs.folded_graph import folded
 from fate_flow.web.jobs.graph import MOST_DRAWN, nodes_of, page_of
 from fate_flow.web.jobs.seat_resources import resources_of
+from fate_flow.web.jobs.shown_parameters import MANY, WHOLE_JOB, shown_parameters
 from fate_flow.web.jobs.timeline import PHASES, SIZES, timeline_of
 from fate_flow.web.jobs.whose_move import who_acts
 from fate_flow.web.pages import CALM, FRESH, HEADERS
@@ -142,14 +143,15 @@ class _Views:
             first = number(request.args, "differences") or 0
             differs = self._changes.of(before.document, document, (before.digest, snapshot.digest), first)
         is_over = found["status"] in _ENDED
-        is_calm = is_over or differs.values > MANY_VALUES
+        parameters = shown_parameters(spec, {one.name for one in rows}, number(request.args, "parameters") or 0)
+        is_calm = is_over or differs.values > MANY_VALUES or parameters.count > MANY
         return self._show(
             "job.html", reviews=reviews, poll=CALM if is_calm else FRESH, job=found, nodes=nodes, drawn=drawn,
             rows=rows, is_first=not behind, following=following, is_read=spec is not None,
             tasks={one["component_name"]: one for one in found["tasks"]}, is_over=is_over,
             before=before, differs=differs,
             acts=who_acts(found, self._settings.party_id), groups=groups,
-            parameters=_parameters(spec, {one.name for one in rows}), job_parameters=_job_parameters(spec),
+            parameters=parameters, whole_job=WHOLE_JOB, behind=behind,
             resources=resources_of(context, spec, found["parties"]),
         )  # fmt: skip
 
@@ -188,25 +190,3 @@ class _Views:
 
 def _list_command(kept: Mapping[str, str]) -> str:
     return " ".join(["flow job list", *(f"--{key} {quote(value)}" for key, value in kept.items())])
-
-
-def _parameters(spec: JobSpec | None, names: Collection[str]) -> Sequence[Mapping[str, Any]]:
-    """Return the parameters of each of these tasks: those that are the same at all its parties, and what differs."""
-    tasks = (one for one in spec.tasks.values() if one.name in names) if spec is not None else ()
-    found = ({"task": one.name, "rows": _compared(one.parameters)} for one in tasks)
-    return [one for one in found if one["rows"]]
-
-
-def _job_parameters(spec: JobSpec | None) -> Sequence[Mapping[str, Any]]:
-    """Return the parameters of the whole job in the same form, of the parties whose parameters are known here."""
-    return _compared(parameters_by_party(spec)) if spec is not None else ()
-
-
-def _compared(by_seat: Mapping[Party, Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    by_party = {str(party): values for party, values in by_seat.items() if values}
-    rows = []
-    for key in sorted({key for values in by_party.values() for key in values}):
-        values = {party: json.dumps(of[key], sort_keys=True) for party, of in by_party.items() if key in of}
-        is_same = len(set(values.values())) == 1 and len(values) == len(by_party)
-        rows.append({"key": key, "values": {"all parties": next(iter(values.values()))} if is_same else values})
-    return rows

@@ -4,6 +4,7 @@ written or sends meanwhile."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from fate_flow.core.model.job import JobKey
 from fate_flow.services.context.documents import digest_of
 from fate_flow.store.values import Document
 from fate_flow.web.jobs.document_changes import MANY_VALUES, MOST_SHOWN, changes
+from fate_flow.web.jobs.shown_parameters import MOST_SHOWN as MOST_PARAMETERS
 from fate_flow.web.pages import CALM, FRESH
 from tests.kit.api.client_world import GUEST, HOST, TOY, TOY_CONF, World, make_world
 from tests.kit.web.browser import Browser, Page
@@ -172,3 +174,25 @@ def test_a_page_about_a_huge_document_is_asked_for_less_often(world: World) -> N
         page = Browser(world).page(f"/board/jobs/{job_id}")
         assert "1 difference from that document" in page.readable
         assert [one.attributes["data-poll"] for one in page.tags if "data-poll" in one.attributes] == [str(expected)]
+
+
+# ---------------------------------------------------------------------- parameters
+
+
+def test_many_and_long_parameters_are_shown_in_pages(world: World) -> None:
+    common = {f"k{number:05}": number for number in range(MOST_PARAMETERS + 2)}
+    of_host = {"host": {"0": {"toy_0": {"k00001": "x" * 10_000}}}}
+    parameters = {"common": {"toy_0": common}, "role": of_host}
+    document = replace(TOY, runtime_conf={**TOY_CONF, "job_parameters": {}, "component_parameters": parameters})
+    browser, job_id = Browser(world), add_review(world, document)
+    keys, address, pages = list[str](), f"/board/jobs/{job_id}", 0
+    while address:
+        page = browser.page(address)
+        keys += re.findall(r'<th scope="row">(\w+)</th><td>all parties', page.text)
+        [address] = [str(one.attributes["href"]) for one in page.tags if one.attributes.get("rel") == "next"] or [""]
+        pages += 1
+        if pages == 1:
+            assert re.search(rf"{MOST_PARAMETERS} of \d+ parameters; the whole document", page.readable)
+            assert re.search(r"k00001 guest 9999 1 k00001 host 10000 \"x{3999}… \(10002 characters\)", page.readable)
+    assert [one for one in keys if one.startswith("k0")] == [one for one in common if one != "k00001"]
+    assert pages == 2
