@@ -35,9 +35,9 @@ from fate_flow.server.reach import asking_others, held_elsewhere
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.anchoring import verify_all
 from fate_flow.services.record.asking import HeldNow
-from fate_flow.services.record.checkpoints import Damaged, LogSigner, hash_again, origin_of, sign_heads
+from fate_flow.services.record.checkpoints import Damaged, LogSigner, hash_again, sign_heads
 from fate_flow.services.record.following import followed, newest_position
-from fate_flow.services.record.proving import ProofFile, file_of_job, file_of_party
+from fate_flow.services.record.proving import ProofFile, file_of_job, file_of_party, keys_of_logs
 from fate_flow.services.record.reading import Page, Wanted, entries_of_job
 from fate_flow.services.record.reading import search as search_page
 from fate_flow.services.witnesses.comparing import Comparing, Shown
@@ -148,7 +148,7 @@ def verify(conf: Path, ask: bool, is_json: bool) -> None:
 @conf_option
 def keys(conf: Path) -> None:
     """Print the keys of this party's logs, and the one by which it cosigns logs of others, as lines of a policy for
-    `fate_flow verify`.
+    `fate_flow verify`. A log whose newest signed head is by a key that was replaced has a line for each of the two.
 
     Give them to whoever is to check proofs of this party, over a channel that he trusts.
 
@@ -156,9 +156,8 @@ def keys(conf: Path) -> None:
     """
     with record_of_home(conf) as (context, settings):
         signer = _signer(context, settings)
-        for head in context.read(lambda tx: tx.record_heads()):
-            for epoch in context.read(lambda tx, head=head: tx.record_epochs(head.log)):  # type: ignore[misc]
-                click.echo(f"log {signer.key_of(origin_of(signer.root, head.log, epoch)).text()}")
+        for log in context.read(lambda tx: tuple(keys_of_logs(tx, signer))):
+            click.echo(f"log {log.text()}")
         if (witness := witness_key(settings.keys_dir, context.clock())) is not None:
             key = Witness.of(witness[0], witness[1].public.raw, witness[1].sign).key
             click.echo(f"witness {context.party_id} {key.text()}")

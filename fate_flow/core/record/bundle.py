@@ -88,16 +88,18 @@ def _read(number: int, one: object) -> ProvedEntry:
 
 def check_entry(one: ProvedEntry, policy: Policy, check: Check) -> CheckedEntry:
     """Check the proof of an entry. Raises BadBundle if it does not hold, or if no log of the policy has signed it."""
-    origin = one.proof.checkpoint.text.partition("\n")[0]
-    key = policy.logs.get(origin)
-    if key is None:
+    note = one.proof.checkpoint
+    origin = note.text.partition("\n")[0]
+    keys = policy.logs.get(origin)
+    if not keys:
         raise BadBundle(f"the policy has no key for the log {origin}")
+    key = next((one for one in keys if note.of(one)), keys[0])
     try:
-        checked_checkpoint(one.proof.checkpoint, key, check)
+        checked_checkpoint(note, key, check)
         if not one.proof.shows(one.content):
             raise BadBundle(f"log {origin}, entry {one.proof.index}: the proof is of another entry")
         fields = read_entry(one.content)
-        cosigned = policy.cosigners(one.proof.checkpoint, check)
+        cosigned = policy.cosigners(note, check)
     except (BadNote, BadEntry) as error:
         raise BadBundle(f"log {origin}, entry {one.proof.index}: {error}") from error
     if one.text and not _is_opened(one, fields):

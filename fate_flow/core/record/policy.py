@@ -17,7 +17,7 @@ _ALL, _ANY = "all", "any"
 class Policy:
     """The keys that count, and the witnesses that have to have cosigned."""
 
-    logs: Mapping[str, NoteKey] = field(default_factory=dict)               # by origin
+    logs: Mapping[str, tuple[NoteKey, ...]] = field(default_factory=dict)   # by origin; several if one was replaced
     witnesses: Mapping[str, NoteKey] = field(default_factory=dict)          # by the name in the policy
     groups: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)     # how many of which
     quorum: str = NOBODY                                                    # a witness, a group, or `none`
@@ -41,7 +41,7 @@ class Policy:
 
 def read_policy(text: str) -> Policy:
     """Read a policy; `#` begins a comment. Raises BadNote with the number of the line."""
-    logs: dict[str, NoteKey] = {}
+    logs: dict[str, tuple[NoteKey, ...]] = {}
     witnesses: dict[str, NoteKey] = {}
     groups: dict[str, tuple[int, tuple[str, ...]]] = {}
     quorum = ""
@@ -54,7 +54,7 @@ def read_policy(text: str) -> Policy:
                     continue
                 case ["log", key] | ["log", key, _]:
                     found = _key(key, ED25519)
-                    logs[found.name] = found
+                    logs[found.name] = (*logs.get(found.name, ()), found)
                 case ["witness", name, key] | ["witness", name, key, _]:
                     witnesses[_new(name, known)] = _key(key, COSIGNATURE)
                 case ["group", name, least, *members] if members:

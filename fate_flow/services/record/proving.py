@@ -10,10 +10,10 @@ from fate_flow.core.model.errors import JobNotFound, TooLarge
 from fate_flow.core.record.bundle import ProvedEntry, bundle_text
 from fate_flow.core.record.entry import log_with
 from fate_flow.core.record.log import Head, StoredEntry
-from fate_flow.core.record.note import Note, read_note
+from fate_flow.core.record.note import Note, NoteKey, read_note
 from fate_flow.core.record.proof import EntryProof
 from fate_flow.core.record.tree import Subtree, hash_by, inclusion_proof
-from fate_flow.services.record.checkpoints import sealed_hashes
+from fate_flow.services.record.checkpoints import LogSigner, origin_of, sealed_hashes
 from fate_flow.services.record.reading import sealed_in, size_of
 from fate_flow.store.contract.transaction import Transaction
 
@@ -58,6 +58,21 @@ def prove(tx: Transaction, entries: Iterable[StoredEntry]) -> Iterator[ProvedEnt
         size, note, hash_of = found
         yield ProvedEntry(one.content, EntryProof(one.index, inclusion_proof(one.index, size, hash_of), note),
                           one.salt if one.text else "", one.text)
+
+
+def keys_of_logs(tx: Transaction, signer: LogSigner) -> Iterator[NoteKey]:
+    """Yield the public keys by which proofs of this party's entries are checked, by the names of its logs: of each
+    epoch the key of its newest checkpoint, which may have been replaced, and of the present ones also the key that
+    signs the next one."""
+    for head in tx.record_heads():
+        for epoch in sorted({*tx.record_epochs(head.log), head.epoch}):
+            newest = tx.newest_checkpoint(head.log, epoch)
+            note = read_note(newest.note) if newest else None
+            origin = note.text.partition("\n")[0] if note else origin_of(signer.root, head.log, epoch)
+            keys = [NoteKey(origin, one) for one in (signer.key, *signer.earlier)]
+            yield from (key for key in keys[1:] if note and note.of(key))
+            if epoch == head.epoch or (note and note.of(keys[0])):
+                yield keys[0]
 
 
 @dataclass(frozen=True)

@@ -283,6 +283,23 @@ def test_a_changed_file_is_not_proved(home: Home, key: str) -> None:
         assert home.run("verify", str(path), "--policy", policy).exit_code in (BROKEN, TROUBLE), (seed, one)
 
 
+def test_what_a_replaced_record_key_has_signed_is_proved_by_the_lines_of_audit_keys(home: Home) -> None:
+    before = proof_file(home).rename(home.conf.with_name("before.proof"))
+    record_key = home.folder / "keys" / "record.pem"
+    record_key.rename(record_key.with_name("record.2026.pem"))
+    assert home.run("key", "make").exit_code == 0
+    assert home.run("verify", str(before), "--policy", policy_file(home)).exit_code == NOT_ANCHORED
+    lines = [one for one in home.audit("keys").stdout.splitlines() if one.startswith("log ")]
+    assert [one.split("+")[0].rpartition("/own")[2] for one in lines if "/own/" in one] == ["/1"] * 2
+    assert len(set(lines)) == 4
+
+    home.record(a_job)
+    after = proof_file(home)
+    for path in (before, after):
+        assert home.run("verify", str(path), "--policy", policy_file(home, *lines)).exit_code == NOT_ANCHORED
+    assert len(home.audit("keys").stdout.splitlines()) == 3, "a line for each log, and one for cosignatures"
+
+
 def test_the_key_of_another_party_proves_nothing(home: Home) -> None:
     path = proof_file(home)
     other = home.conf.with_name("other")
