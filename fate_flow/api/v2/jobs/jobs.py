@@ -12,6 +12,7 @@ from fate_flow.api.http.caller import caller
 from fate_flow.api.http.declared import FREE, TEXT, Arguments, a_list, declared
 from fate_flow.api.http.paths import check_paths
 from fate_flow.api.http.services import Services
+from fate_flow.api.v1.jobs.conditions import with_conditions_of_jobs
 from fate_flow.api.v1.jobs.submission import SentJob, SubmitFailed, hand_over
 from fate_flow.api.v2.arguments import arguments
 from fate_flow.api.v2.envelope import ok
@@ -107,7 +108,7 @@ class _Jobs:
         found = self._jobs(filters)
         if not found:
             raise not_found(JobNotFound, **sent)
-        return ok(list(map(rows.rendered_job, found)))
+        return ok(list(map(rows.rendered_job, with_conditions_of_jobs(self._context, found))))
 
     def _jobs(self, filters: Filters) -> list[dict[str, Any]]:
         if filters:
@@ -132,7 +133,8 @@ class _Jobs:
             statuses=tuple(one for status in sent.get("status", ()) for one in rows.meant_job_statuses(status)),
         )
         found, count = self._views.job_list(rows.JOB, query, read_page(sent))
-        return ok({"count": count, "data": list(map(rows.rendered_in_list, found))})
+        listed = with_conditions_of_jobs(self._context, found)
+        return ok({"count": count, "data": list(map(rows.rendered_in_list, listed))})
 
     # ------------------------------------------------------------------ documents
 

@@ -49,6 +49,14 @@ def meant_task_statuses(shown: str) -> tuple[str, ...]:
     return (shown, *(status for status, seen in _RUNNING.items() if seen == shown))
 
 
+def _more(row: Row, status: str | None) -> dict[str, str]:
+    """Return what FATE's answers do not have, if there is anything: a status that is more precise than the one that its
+    clients know, and what the job or the task waits for."""
+    detail, waits_for = row.get("status_detail", row["status"]), row.get("wait_reason")
+    said = {"status_detail": "" if detail == status else detail, "wait_reason": waits_for}
+    return {key: text for key, text in said.items() if text}
+
+
 def dag_of(row: Row) -> dict[str, Any]:
     """Return the DAG of a job, of which this party may have its own part alone."""
     own = json.loads(row["document"].text)
@@ -60,9 +68,10 @@ def dag_of(row: Row) -> dict[str, Any]:
 def rendered_job(row: Row) -> dict[str, Any]:
     """Return a job from a row with the fields `JOB`."""
     dag = dag_of(row)
-    conf = dag["dag"]["conf"]
+    conf, status = dag["dag"]["conf"], _OF_JOB.get(row["status"], row["status"])
     return {
         **{key: row[key] for key in _SHOWN},
+        **_more(row, status),
         "dag": dag,
         "description": row["description"] or "",
         "flow_id": "",
@@ -72,7 +81,7 @@ def rendered_job(row: Row) -> dict[str, Any]:
         "parties": as_list(party for role, ids in row["roles"].items() for party in seats_of(role, ids)),
         "protocol": PROTOCOL,
         "scheduler_party_id": row["initiator_party_id"],
-        "status": _OF_JOB.get(row["status"], row["status"]),
+        "status": status,
         "tag": row["tag"] or "",
         "update_time": latest_time(row),
         "user_name": "",
@@ -106,6 +115,7 @@ def rendered_task(row: Row, spec: JobSpec | None) -> dict[str, Any]:
         given |= {"parameters": dict(task.parameters.get(party, {})), "stage": task.stage}
     return {
         **{key: row[key] for key in _SHOWN_OF_TASK},
+        **_more(row, status),
         "cmd": json.loads(row["cmd"].text) or None,
         "component": component,
         "component_parameters": given,

@@ -9,6 +9,7 @@ from flask import Blueprint, Response
 
 from fate_flow.api.http.declared import TEXT, WHOLE, Arguments, declared
 from fate_flow.api.http.services import Services
+from fate_flow.api.v1.jobs.conditions import with_conditions_of_tasks
 from fate_flow.api.v2.arguments import arguments
 from fate_flow.api.v2.envelope import ok
 from fate_flow.api.v2.errors import TaskNotFound
@@ -61,7 +62,7 @@ class _Tasks:
     def _rendered(self, found: list[Row]) -> list[dict[str, Any]]:
         documents = {job_id: self._views.document(job_id) for job_id in sorted({row["job_id"] for row in found})}
         specs = {job_id: readable_spec(self._context, one) for job_id, one in documents.items()}
-        return [rendered_task(row, specs[row["job_id"]]) for row in found]
+        return [rendered_task(row, specs[row["job_id"]]) for row in with_conditions_of_tasks(self._context, found)]
 
 
 def _filters(sent: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.jobspec.fate_v2.submitted import as_submitted
 from tests.kit.api.client_world import TOY_CONF, TOY_DSL, World
+from tests.kit.api.running_jobs import running_job, trouble
 from tests.kit.jobspec.fate_v2_documents import a_training, fate_table
 
 LOCAL = [{"role": "local", "party_id": ["0"]}]
@@ -131,7 +132,8 @@ def test_the_server_fills_in_initiator_and_providers(tmp_path: Path) -> None:
 
 def test_a_job_has_fates_keys_and_its_dag(world: World, submitted: str) -> None:
     [row] = ask(world, "query", job_id=submitted, role="local", party_id="0")["data"]
-    assert row.keys() == JOB_KEYS
+    assert row.keys() == JOB_KEYS | {"wait_reason"}
+    assert row["wait_reason"] == "waits for its turn; 1st in the queue"
     assert (row["status"], row["parties"], row["party_id"]) == ("waiting", LOCAL, "0")
     assert (row["model_id"], row["model_version"]) == (submitted, "0")
     dag = row["dag"]["dag"]
@@ -190,7 +192,7 @@ def test_a_list_has_pages(world: World) -> None:
     jobs = [world.add_job() for _ in range(3)]
     found = ask(world, "list/query", limit=2, page=1)["data"]
     assert (found["count"], [row["job_id"] for row in found["data"]]) == (3, [jobs[2], jobs[1]])
-    assert found["data"][0].keys() == JOB_KEYS | {"partners"}
+    assert found["data"][0].keys() == JOB_KEYS | {"partners", "wait_reason"}
     assert found["data"][0]["partners"] == ["10000"]
     found = ask(world, "list/query", limit=2, page=2, order_by="create_time", order="asc", role=["guest", "host"])
     assert [row["job_id"] for row in found["data"]["data"]] == [jobs[2]]
@@ -220,6 +222,46 @@ def test_results_of_an_ended_job_are_deleted(world: World) -> None:
     assert world.client.post("/v2/job/clean", json={"job_id": job_id}).json == {"code": 0, "message": "success"}
     found = world.client.post("/v2/job/clean", json={"job_id": world.add_job()}).json
     assert found["code"] != 0
+
+
+@pytest.mark.parametrize(("fields", "more"), [
+    ({"f_message": ""}, {}),
+    ({"f_restarting": True}, {"status_detail": "restarting"}),
+    ({"f_status": "stopping", "f_target": "failed", "f_reason": "task_failed", "f_stop_by": 50_000},
+     {"status_detail": "stopping"}),
+    ({"f_status": "timeout", "f_end_time": 1, "f_reason": "job_timeout"}, {"status_detail": "timeout"}),
+])  # fmt: skip
+def test_a_status_that_fates_clients_do_not_know_stands_beside_theirs(
+    world: World, fields: dict[str, Any], more: dict[str, str]
+) -> None:
+    job_id = running_job(world)
+    world.write("t_task", {"f_job_id": job_id}, f_party_status="success", f_reason="done", f_end_time=1,
+                f_status="stopping" if "f_restarting" in fields else "running")  # fmt: skip
+    world.write("t_job", {"f_job_id": job_id}, **fields)
+    [row], [listed] = ask(world, "query", job_id=job_id)["data"], ask(world, "list/query")["data"]["data"]
+    assert row["status"] in ("running", "failed")
+    for one in (row, listed):
+        assert {key: one[key] for key in one.keys() - JOB_KEYS - {"partners"}} == more
+
+
+def test_a_job_and_its_tasks_say_what_they_wait_for(world: World) -> None:
+    job_id = running_job(world, retries=1)
+    world.write("t_task", {"f_job_id": job_id}, f_status="stopping")
+    world.write("t_task", {"f_job_id": job_id, "f_role": "guest"}, f_party_status="failed", f_reason="worker_error",
+                f_end_time=1)  # fmt: skip
+    trouble(world, silent_since=1_000)
+    silence = "host 10000 has not answered for 7 s"
+    begins = "begins again as version 1 when host 10000 has stopped"
+    [job], [listed] = ask(world, "query", job_id=job_id)["data"], ask(world, "list/query")["data"]["data"]
+    for row in (job, listed):
+        assert (row["status"], row.get("status_detail")) == ("running", None)
+        assert row["wait_reason"] == f"{silence}; given up in 83 s; toy_0 {begins}"
+    for path in ("task/query", "task/list/query"):
+        data = ask(world, path, job_id=job_id)["data"]
+        found = {row["role"]: row for row in (data if path == "task/query" else data["data"])}
+        assert {(row["status"], row["status_detail"]) for row in found.values()} == {("running", "restarting")}
+        assert found["guest"]["wait_reason"] == begins
+        assert found["host"]["wait_reason"] == f"{silence}; given up in 83 s; {begins}"
 
 
 # ---------------------------------------------------------------------- tasks
