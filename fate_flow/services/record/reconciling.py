@@ -4,27 +4,31 @@ hands it out.
 A log that has begun anew has several epochs, each with a head of its own. The newest head of each is kept. If a later
 file has another past for that size, the other party has signed two pasts, and both signatures are here. So it has if a
 later epoch says of an earlier one, under its signature, what that one is not. A file that leaves out an epoch with a
-kept head is refused, unless a later epoch says that what the head covers was lost.
+kept head is refused, unless a later epoch says that what the head covers was lost; also if it has that epoch under
+another root key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import Any
 
 from fate_flow.core.access.fingerprint import fingerprint_of
-from fate_flow.core.access.key_list import RECORD, KeyState, read_key_list
+from fate_flow.core.access.key_list import RECORD, KeyState
+from fate_flow.core.access.replaced_keys import root_ids, signing_keys
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.record.bundle import BadBundle, ProvedEntry
-from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, read_checkpoint, read_count
+from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, read_checkpoint
 from fate_flow.core.record.comparison import ALL, About, Finding, Place, Side, compare, equivocations
 from fate_flow.core.record.entry import BadEntry, log_with, read_entry
 from fate_flow.core.record.log import StoredCheckpoint
 from fate_flow.core.record.note import BadNote, Check, Note, NoteKey, read_note
 from fate_flow.core.record.tree import leaf_hash, root_of
 from fate_flow.core.text.phrases import counted
+from fate_flow.services.record.checkpoints import place_in
 from fate_flow.services.record.epochs import Ended, ended_in
 from fate_flow.services.record.reading import sealed_in
 from fate_flow.store.contract.transaction import Transaction
@@ -50,10 +54,12 @@ class TheirEpoch:
 
 @dataclass(frozen=True)
 class TheirLog:
-    """The log of another party about this one, as it has signed it: its epochs, the oldest first."""
+    """The log of another party about this one, as it has signed it: its epochs, the oldest first. `names`: with which
+    its origins may begin, one for each root key by which that party is known, the present one first."""
 
     party_id: str
     epochs: Sequence[TheirEpoch]
+    names: Sequence[str]
 
     @property
     def entries(self) -> Mapping[Place, Mapping[str, Any]]:
@@ -74,14 +80,15 @@ class WholeEpoch:
 
 @dataclass(frozen=True)
 class LogReader:
-    """Reads the log of another party about this one. `root`: the fingerprint of its root key; `keys`: its record
-    keys."""
+    """Reads the log of another party about this one. `roots`: the fingerprints of its root keys, the present one first;
+    `keys`: its record keys; `held`: texts of its heads that are kept here, which a key has signed that counted then."""
 
     party_id: str
     own: str
-    root: str
+    roots: Sequence[str]
     keys: Sequence[bytes]
     check: Check
+    held: AbstractSet[str] = frozenset()
 
     @classmethod
     def of(
@@ -91,8 +98,11 @@ class LogReader:
         keys = tx.party_keys(party_id)
         if keys is None or keys.state is KeyState.REMOVED:
             raise NotFound(f"no key list of party {party_id} is saved here (fate_flow party join, flow key save)")
-        raw = [raw_of(key.pem) for key in read_key_list(keys.signed.content).keys if key.use == RECORD]
-        return cls(party_id, own, fingerprint_of(keys.root_id), raw, check)
+        replaced = tx.replaced_key_lists(party_id)
+        raw = [raw_of(pem) for pem in signing_keys(keys, replaced, RECORD)]
+        roots = [fingerprint_of(one) for one in root_ids(keys, replaced)]
+        held = frozenset(read_note(note).text for note in _kept(tx, _names(roots, own)))
+        return cls(party_id, own, roots, raw, check, held)
 
     def read(self, epochs: Iterable[WholeEpoch]) -> TheirLog:
         """Check the signature of each epoch, and that it covers these entries. Raises BadBundle."""
@@ -102,19 +112,18 @@ class LogReader:
         for before, after in pairwise(found):
             if after.number <= before.number:
                 raise BadBundle(f"the log is not in order: epoch {after.number} follows {before.number}")
-        return TheirLog(self.party_id, found)
+        return TheirLog(self.party_id, found, _names(self.roots, self.own))
 
     def _epoch(self, one: WholeEpoch) -> TheirEpoch:
         number, origin = self._number(one.origin), one.origin
-        key = next((key for key in self.keys if one.note.of(NoteKey(origin, key))), None)
-        if key is None:
-            raise BadBundle(f"no record key of party {self.party_id} that is saved here has signed the log {origin}")
         leaves = [leaf_hash(content) for content in one.contents]
         try:
-            head = checked_checkpoint(one.note, NoteKey(origin, key), self.check)
+            head = self._head(one)
             entries = [read_entry(content) for content in one.contents]
         except (BadNote, BadEntry) as error:
             raise BadBundle(f"the log {origin}: {error}") from error
+        if not head.size:
+            raise BadBundle(f"the log {origin} has no entries")
         if len(leaves) < head.size:
             where = f" in epoch {number}" if number > 1 else ""
             raise BadBundle(f"this is not the whole log{where}: entry {len(leaves)} is missing")
@@ -122,14 +131,22 @@ class LogReader:
             raise BadBundle(f"the log {origin}: its {head.size} entries are not those that were signed")
         return TheirEpoch(number, head, str(one.note), entries, leaves)
 
+    def _head(self, one: WholeEpoch) -> Checkpoint:
+        key = next((key for key in self.keys if one.note.of(NoteKey(one.origin, key))), None)
+        if key is not None:
+            return checked_checkpoint(one.note, NoteKey(one.origin, key), self.check)
+        if one.note.text in self.held:
+            return read_checkpoint(one.note.text)
+        raise BadBundle(f"no record key of party {self.party_id} that is saved here has signed the log {one.origin}")
+
     def _number(self, origin: str) -> int:
-        beginning = f"{self.root}/{log_with(self.own)}/"
-        if not origin.startswith(beginning):
-            raise BadBundle(f"{origin} is not the log of party {self.party_id} ({self.root}) with this party")
         try:
-            return read_count(origin.removeprefix(beginning))
+            root, log, epoch = place_in(origin)
         except BadNote as error:
             raise BadBundle(f"the log {origin}: has no number of an epoch: {error}") from error
+        if root not in self.roots or log != log_with(self.own):
+            raise BadBundle(f"{origin} is not the log of party {self.party_id} ({self.roots[0]}) with this party")
+        return epoch
 
 
 def epochs_in(entries: Iterable[ProvedEntry]) -> Iterator[WholeEpoch]:
@@ -200,17 +217,27 @@ def _ended_after(theirs: TheirLog, number: int) -> Iterator[Ended]:
             yield ended
 
 
+def _names(roots: Sequence[str], own: str) -> tuple[str, ...]:
+    return tuple(f"{root}/{log_with(own)}/" for root in roots)
+
+
+def _kept(tx: Transaction, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the heads that are kept of logs whose names begin so."""
+    return tuple(note for name in names for note in tx.witnessed_below(name))
+
+
 def _check_epochs(tx: Transaction, theirs: TheirLog) -> None:
     """Raise BadBundle if an epoch is missing of which a head is kept, and which no later epoch calls lost."""
-    numbers = {one.number for one in theirs.epochs}
-    beginning = theirs.epochs[0].head.origin.rpartition("/")[0] + "/"
-    for note in tx.witnessed_below(beginning):
+    origins = {one.head.origin for one in theirs.epochs}
+    for note in _kept(tx, theirs.names):
         kept = read_checkpoint(read_note(note).text)
-        number = read_count(kept.origin.removeprefix(beginning))
-        if kept.size and number not in numbers and not _is_called_lost(theirs, number, kept.size):
+        root, _, number = place_in(kept.origin)
+        if kept.size and kept.origin not in origins and not _is_called_lost(theirs, number, kept.size):
+            of_root = f" under the root key {root}" if not kept.origin.startswith(theirs.names[0]) else ""
             raise BadBundle(
-                f"the file does not have the whole log: epoch {number} is missing, and party {theirs.party_id} has "
-                f"signed {counted(kept.size, 'entry', 'entries')} of it, as a head that is kept here says"
+                f"the file does not have the whole log: epoch {number}{of_root} is missing, and party "
+                f"{theirs.party_id} has signed {counted(kept.size, 'entry', 'entries')} of it, as a head that is kept "
+                "here says"
             )
 
 

@@ -29,8 +29,10 @@ from fate_flow.core.wire.v1.paths import RECORD_LOG
 from fate_flow.core.wire.v1.witnessing import LogPart, asked_part
 from fate_flow.peers.key_lists import check_key_list
 from fate_flow.peers.own_keys import OwnKeys
+from fate_flow.peers.site_key import make_private_key
 from fate_flow.services.context.recording import record_answer, record_received
 from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.services.record.epochs import LOST, open_next_epoch
 from fate_flow.services.record.reconciling import epochs_in
 from fate_flow.services.use_cases.keys import save_key_list
@@ -158,6 +160,22 @@ def test_what_was_signed_before_a_log_began_anew_is_compared_too(guest: Home, ho
     assert (altered["ours"], altered["theirs"]) == ([[1, 4], [1, 5]], [[1, 2]])
     assert messages[-1]["theirs"] == [[2, 2]]
     assert "here #4, #5, at party 10000 #2" in guest.audit("reconcile", log_of(host), "-p", "10000").stdout
+
+
+def test_a_party_whose_root_key_was_replaced_shows_its_whole_past(guest: Home, host: Home, tmp_path: Path) -> None:
+    talk(guest, host, 2)
+    log_of(host)
+    settings, new = load_settings(host.conf), tmp_path / "root.pem"
+    make_private_key(new)
+    keys = OwnKeys("10000", settings.keys_dir, settings.private_key, now_on_the_wall)
+    for signed in (keys.certify(next_root=new), keys.certify(root_file=new)):
+        with home_context(load_settings(guest.conf)) as context:
+            key_list, root = check_key_list(signed)
+            save_key_list(context, key_list, signed, root.key_id, False, "somebody")
+    talk(guest, host, 2)
+    found, counts = reconciled(guest, log_of(host))
+    assert (found.exit_code, counts) == (0, {"agreed": 4})
+    assert host.audit("verify").exit_code == NOT_ANCHORED
 
 
 def test_epochs_in_another_order_are_no_whole_log(guest: Home, host: Home) -> None:

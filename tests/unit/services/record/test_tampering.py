@@ -157,7 +157,7 @@ def a_file(past: str = "") -> str:
 
 
 def read(text: str) -> TheirLog:
-    return LogReader("10000", "9999", ROOT, [OWN.key.key], has_signed).read(epochs_in(read_bundle(text)))
+    return LogReader("10000", "9999", [ROOT], [OWN.key.key], has_signed).read(epochs_in(read_bundle(text)))
 
 
 Listed = list[dict[str, str]]

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from fate_flow.core.record.checkpoint import read_checkpoint
+from fate_flow.core.access.key_list import ed25519_in
+from fate_flow.core.record.bundle import BadBundle
+from fate_flow.core.record.checkpoint import Checkpoint, read_checkpoint
+from fate_flow.core.record.comparison import Finding
 from fate_flow.core.record.entry import OWN_LOG, Kind, log_with, read_entry
-from fate_flow.core.record.note import COSIGNATURE, read_note
+from fate_flow.core.record.note import COSIGNATURE, read_note, sign_note
 from fate_flow.core.record.sentences import sentence_of
 from fate_flow.core.record.shown import ShownEntry
+from fate_flow.core.record.tree import EMPTY_ROOT
 from fate_flow.core.record.witness import witness_name
 from fate_flow.core.wire.v1.witnessing import Held
 from fate_flow.services.record.anchoring import verify_all
 from fate_flow.services.record.asking import HeldNow
 from fate_flow.services.record.checkpoints import origin_of
 from fate_flow.services.record.proving import prove
+from fate_flow.services.record.reconciling import LogReader, WholeEpoch, keep_heads, messages_in_both
 from fate_flow.services.record.verifying import Keys, LogReport, State
 from fate_flow.services.witnesses.cosigning import witness_keys
 from tests.kit.core.signers import has_signed
 from tests.kit.services.witness_parties import RecordKeys, WitnessParty, two_parties
 
 WITH = log_with("10000")
+DAY = 24 * 3600 * 1000
 FIRST, SECOND = RecordKeys("9999"), RecordKeys("9999", root=2)
 
 
@@ -154,3 +160,89 @@ def test_what_a_witness_has_cosigned_by_keys_that_it_has_replaced_stays_anchored
         names = {key.name for key in witness_keys(tx)["10000"]}
         assert {key.kind for key in witness_keys(tx)["10000"]} == {COSIGNATURE}
     assert names == {witness_name(RecordKeys("10000", root=one).root) for one in (1, 2)}
+
+
+def whole_log(party: WitnessParty) -> list[WholeEpoch]:
+    with party.store.reading() as tx:
+        marks = [tx.newest_checkpoint(WITH, epoch) for epoch in sorted(tx.record_epochs(WITH))]
+        return [
+            WholeEpoch(read_note(one.note), [each.content for each in tx.sealed_entries(WITH, one.epoch, 0, one.size)])
+            for one in marks if one is not None
+        ]  # fmt: skip
+
+
+def compared(host: WitnessParty, epochs: list[WholeEpoch]) -> tuple[Finding, ...]:
+    with host.store.transaction() as tx:
+        theirs = LogReader.of(tx, "10000", "9999", has_signed, raw_of).read(epochs)
+        return (*keep_heads(tx, theirs, 0), *messages_in_both(tx, "10000", theirs))
+
+
+def raw_of(pem: str) -> bytes:
+    found = ed25519_in(pem)
+    assert found is not None
+    return found
+
+
+def test_a_log_is_compared_under_all_its_names_and_none_is_left_out(parties: tuple[WitnessParty, WitnessParty]) -> None:
+    guest, host = parties
+    host.save_keys(FIRST.listed(SECOND))
+    guest.wait(60)
+    guest.sign()
+    guest.offer(host)
+    for keys in (None, SECOND.listed()):             # the list that follows is fetched later
+        if keys is not None:
+            host.save_keys(keys)
+        epochs = whole_log(guest)
+        assert len(epochs) == 2
+        assert compared(host, epochs) == ()
+        with pytest.raises(BadBundle, match=r"epoch 1.* is missing, and party 9999 has signed 3 entries of it"):
+            compared(host, epochs[1:])
+
+
+def test_an_epoch_under_another_root_key_does_not_stand_for_the_one_that_is_held() -> None:
+    guest, host = two_parties()
+    guest.record_with("10000", "a")
+    guest.cosigned_by(host)
+    host.save_keys(FIRST.listed(SECOND))
+    host.save_keys(SECOND.listed())
+    liar = WitnessParty("9999", "10000")
+    liar.keys = SECOND
+    liar.record_with("10000", "another past")
+    liar.cosigning.look()
+    liar.cosigning.is_no_witness("10000")
+    liar.sign()
+    with pytest.raises(BadBundle, match=f"epoch 1 under the root key {FIRST.root} is missing"):
+        compared(host, whole_log(liar))
+
+
+def test_what_keys_have_signed_that_were_replaced_twice_is_compared() -> None:
+    guest, host = two_parties()
+    guest.record_with("10000", "a")
+    guest.cosigned_by(host)
+    epochs = whole_log(guest)
+    for number in (1, 2):
+        host.save_keys(RecordKeys("9999", record=number).listed(until=number * DAY), at=number * DAY)
+    host.save_keys(RecordKeys("9999", record=3).listed(), at=2 * DAY)
+    assert compared(host, epochs) == ()
+
+
+def test_what_a_key_has_signed_that_was_taken_off_the_list_counts_as_far_as_it_is_held_here() -> None:
+    """Somebody else may have that key, and sign anything with it."""
+    guest, host = two_parties()
+    guest.record_with("10000", "a")
+    guest.cosigned_by(host)
+    held = whole_log(guest)
+    host.save_keys(RecordKeys("9999", record=2).listed())
+    assert compared(host, held) == ()
+    guest.record_with("10000", "b")
+    guest.sign()
+    with pytest.raises(BadBundle, match="no record key of party 9999 that is saved here has signed the log"):
+        compared(host, whole_log(guest))
+
+
+def test_an_epoch_without_entries_is_no_log() -> None:
+    _, host = two_parties()
+    origin = origin_of(FIRST.root, WITH, 1)
+    note = sign_note(Checkpoint(origin, 0, EMPTY_ROOT).text(), FIRST.signer.key_of(origin), FIRST.own.sign)
+    with pytest.raises(BadBundle, match="has no entries"):
+        compared(host, [WholeEpoch(note, [])])
