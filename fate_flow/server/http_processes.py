@@ -14,6 +14,7 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.glogging import Logger
 
 from fate_flow.api.app import AT_END, create_public_app
+from fate_flow.api.between_parties.slots import threads_for
 from fate_flow.api.http.gunicorn_worker import CallerLimits, worker_class
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import error_body
@@ -96,9 +97,14 @@ class HttpProcesses:
 
     def worker_server(self, *listeners: socket.socket) -> HttpServer:
         """Return what serves this party's own workers; as `public_server`."""
-        threads = self.settings.worker_threads
+        threads = threads_for(self._slots)
         callers = CallerLimits(threads, seconds=_WORKER_SECONDS)
         return HttpServer(listeners, 1, threads, callers, self.settings.run_dir, self._worker_app)
+
+    @property
+    def _slots(self) -> int:
+        """How many pops of workers may wait at once."""
+        return self.settings.worker_threads // 2
 
     def _public_app(self) -> Flask:
         record = open_log(self.settings)
@@ -138,7 +144,7 @@ class HttpProcesses:
         signature = expecting_answers(self.signature, settings, store)
         return create_worker_app(
             spool, Forwarder(settings, signature, pinned_parties(settings, store), KeptMeasures(settings.measures_dir)),
-            settings.worker_threads // 2,
+            self._slots,
             lambda job_id: wake((job_id,), False, False, "", ()),
             settings.limits.max_request_bytes, store, now_on_the_wall,
             settings.data_dir, settings.limits.metrics_max_bytes, self._of_staged(),

@@ -6,20 +6,21 @@ spool to HTTP statuses.
 
 Two kinds of requests can block a thread: a waiting pop, and a push that is being forwarded to a peer. Each kind has its
 own slots, together fewer than there are threads. So there is always a thread to answer a pop and to begin a push.
+A push takes as long as the peer likes, up to a time limit. So neither the pushes to one party nor those of one worker
+ever have all slots (`slots.py`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
-from threading import BoundedSemaphore
 from urllib.parse import parse_qsl
 
 from flask import Blueprint, Response, jsonify, request
 from werkzeug.exceptions import HTTPException
 
+from fate_flow.api.between_parties.slots import SharedSlots, Slots
 from fate_flow.api.http.errors import Statuses, first, log_failure
 from fate_flow.api.http.unread import LateBody
 from fate_flow.core.access.authority import Query, Said, objection
@@ -72,7 +73,7 @@ Forward = Callable[[Session, str, str, Chunk, bytes], ForwardReply]
 
 
 def worker_blueprint(spool: Spool, forward: Forward, slots: int) -> Blueprint:
-    """Return the routes for workers; `slots` is half the number of threads that serve them."""
+    """Return the routes for workers. `threads_for(slots)` threads have to serve them."""
     routes = _WorkerRoutes(spool, forward, slots)
     blueprint = _blueprint("exchange")
     for view in (routes.push, routes.pop, routes.peek, routes.release):
@@ -125,8 +126,8 @@ class _WorkerRoutes:
     def __init__(self, spool: Spool, forward: Forward, slots: int) -> None:
         self._spool = spool
         self._forward = forward
-        self._waits = _Slots(slots)
-        self._forwards = _Slots(max(1, slots - 1))
+        self._waits = Slots(slots)
+        self._forwards = SharedSlots(max(1, 2 * (slots - 1)))
 
     def push(self) -> Response:
         session, query = self._session(), _query()
@@ -158,9 +159,9 @@ class _WorkerRoutes:
         return refused(refusal) if refusal else _ok()
 
     def _forwarded(self, session: Session, receiver: PartyKey, chunk: Chunk, data: bytes) -> Response:
-        with self._forwards.take(True) as taken:
+        with self._forwards.take(("to", receiver[1]), ("from", session)) as taken:
             if not taken:
-                raise Busy("no free slot: too many pushes are in progress")
+                raise Busy(f"no free slot: too many pushes to party {receiver[1]} are in progress")
             answer = self._forward(session, *receiver, chunk, data)
         if answer.status != 200:
             return refused_with(answer.status, answer.message)
@@ -176,23 +177,6 @@ class _WorkerRoutes:
         if isinstance(known, Refusal):
             raise _WrongRequest(STATUS_OF[known.problem], known.message)
         return known
-
-
-class _Slots:
-    """A limit on the number of concurrent users."""
-
-    def __init__(self, count: int) -> None:
-        self._free = BoundedSemaphore(count)
-
-    @contextmanager
-    def take(self, wanted: bool) -> Iterator[bool]:
-        """Take a slot until the end of the block; yield whether there was one. Never wait."""
-        taken = wanted and self._free.acquire(blocking=False)
-        try:
-            yield taken
-        finally:
-            if taken:
-                self._free.release()
 
 
 def _query() -> Mapping[str, str]:

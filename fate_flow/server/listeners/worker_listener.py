@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Self
 
+from fate_flow.api.between_parties.slots import threads_for
 from fate_flow.gateway.workers.tls import WorkerTls
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.listeners.listening import listen, listen_at
@@ -57,7 +58,7 @@ class WorkerListenerParts:
         from fate_flow.server.listeners.refused_callers import counted_refusals
 
         settings = self.settings
-        limits = limits_of_workers(settings.worker_threads, settings.limits.max_request_bytes)
+        limits = limits_of_workers(threads_for(settings.worker_threads // 2), settings.limits.max_request_bytes)
         store = SqlStore(open_database(settings.database_url, settings.home))
         with counted_refusals(settings, store, "worker", make_space) as count:
             serve_workers(
