@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any, BinaryIO, Protocol, TypeGuard
+from typing import BinaryIO, Protocol
 
 from fate_flow.api.http.services import Ask
 from fate_flow.api.v1.outputs.worker_output import Printed, bytes_of, opened, piece_of
@@ -15,14 +15,13 @@ from fate_flow.core.model.errors import OperationFailed, PeerUnreachable
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.wire.v1.paths import TASK_LOG
-from fate_flow.core.wire.v1.queries import TaskLogQuery
+from fate_flow.core.wire.v1.queries import INCOMPLETE, TaskLogQuery, read_log_piece
 
 PIECE = 64 * 1024
 """Bytes of a log on a page, and of each piece that its script asks for."""
 _CHUNK = 1024 * 1024
 SEARCH_SECONDS, DOWNLOAD_SECONDS = 10.0, 300.0
 """Of one request, for the log of another party: after it, no further piece is asked for."""
-_INCOMPLETE = 3                  # bytes of a character that is not complete
 MOST_HITS = 200
 LEVELS = ("ERROR", "WARNING", "INFO", "DEBUG")
 """The logs of a component, of all its workers and attempts."""
@@ -149,17 +148,8 @@ class PartnerLog:
         answer = self._ask(query.party, TASK_LOG, query.as_body())
         if not answer.is_ok:
             raise PeerUnreachable(answer.retmsg or f"{query.party} does not say why")
-        data = answer.data if isinstance(answer.data, Mapping) else {}
-        text, behind, total = data.get("text"), data.get("next_offset"), data.get("bytes")
-        if not isinstance(text, str) or not _is_offset(behind) or not _is_offset(total):
-            raise PeerUnreachable(f"{query.party} does not answer as this release expects: its release is older")
-        if not _fits(len(text), offset, behind, total, size):
-            raise PeerUnreachable(
-                f"{query.party} answers what no log has: {len(text)} characters as bytes {offset} to {behind} of "
-                f"{total}, when {size} were asked for"
-            )
-        whole = text.encode("utf-8", "replace").decode()         # JSON can have half of a character
-        return Piece(whole, behind, total, data.get("status") == WorkerStatus.EXITED.value)
+        found = read_log_piece(answer.data, query)
+        return Piece(found.text, found.next, found.total, found.has_exited)
 
     def raw(self, offset: int, size: int) -> RawPiece:
         """Return the bytes that the text stands for. It has one U+FFFD for one or more bytes that are not UTF-8; then
@@ -180,25 +170,12 @@ class PartnerLog:
             if self._clock() >= self._begun + DOWNLOAD_SECONDS:
                 raise PeerUnreachable(f"{self._query.party} sends its log too slowly: {offset} of {end} bytes")
             piece = self.piece(offset, _CHUNK)
-            if piece.next <= offset and end - offset > _INCOMPLETE:
+            if piece.next <= offset and end - offset > INCOMPLETE:
                 raise PeerUnreachable(f"{self._query.party} has {piece.total} bytes of its log only; it had {end}")
             yield piece.text.encode()
             if piece.next <= offset:                # the log ends inside of a character
                 return
             offset = piece.next
-
-
-def _is_offset(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 60
-
-
-def _fits(characters: int, offset: int, behind: int, total: int, size: int) -> bool:
-    """Return whether a log can have this piece: all that was asked for, or all that is left, but for a character that
-    is not complete; and a character has 1 to 4 bytes."""
-    if behind <= offset:
-        return characters == 0 and min(size, total - offset) <= _INCOMPLETE
-    count = behind - offset
-    return count <= size and characters <= count <= 4 * characters and count >= min(size, total - offset) - _INCOMPLETE
 
 
 def partner_logs_at_once(http_threads: int) -> int:

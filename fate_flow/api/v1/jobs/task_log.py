@@ -6,6 +6,8 @@ job may read the output.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from flask import Blueprint, Response, request, send_file
 
 from fate_flow.api.http.arguments import (
@@ -46,7 +48,7 @@ from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.planning.replicas import KEPT_ATTEMPTS
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 from fate_flow.core.wire.v1.paths import TASK_LOG
-from fate_flow.core.wire.v1.queries import MOST_BYTES, STREAMS, USUAL_BYTES, read_task_log
+from fate_flow.core.wire.v1.queries import MOST_BYTES, NEXT_OFFSET, STREAMS, USUAL_BYTES, read_log_piece, read_task_log
 from fate_flow.services.context.recording import record_reply
 from fate_flow.services.context.unit_of_work import binding_of
 from fate_flow.services.record.entries import Replied
@@ -107,7 +109,10 @@ class _LogRoutes:
         query = read_task_log(body, self._party(body, job_id), job_id)
         if query.party.party_id in (self._own, "0"):
             return ok(self._output.read(query))
-        return reply(self._asking(job_id)(query.party, TASK_LOG, query.as_body()))
+        answer = self._asking(job_id)(query.party, TASK_LOG, query.as_body())
+        if answer.is_ok and isinstance(answer.data, Mapping) and NEXT_OFFSET in answer.data:
+            read_log_piece(answer.data, query)       # who follows a log asks again at once while there is more
+        return reply(answer)
 
     def of_party(self) -> Response:
         """Answer the initiator of a job, if this party shares the output of its workers."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
-from fate_flow.core.model.errors import BadRequest
+from fate_flow.core.model.errors import BadRequest, PeerUnreachable
 from fate_flow.core.model.grammar import (
     check_component_name,
     check_job_id,
@@ -24,6 +24,7 @@ from fate_flow.core.model.grammar import (
 )
 from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.wire.v1.extensions import EXTENSIONS
 from fate_flow.core.wire.v1.heartbeat import WayBack, read_way_back
 
@@ -114,6 +115,9 @@ def moves_in(answer: Answer) -> list[Any] | None:
 
 STREAMS = ("stdout", "stderr")
 USUAL_BYTES, MOST_BYTES = 256 * 1024, 4 * 1024 * 1024
+INCOMPLETE = 3
+"""The most bytes of a character that is not complete: it belongs to the next piece."""
+NEXT_OFFSET = "next_offset"
 _HIGHEST = 2**31
 
 
@@ -163,6 +167,46 @@ def read_task_log(body: Mapping[str, Any], party: Party | None = None, job_id: s
     return TaskLogQuery(
         job_id, component, of, stream, USUAL_BYTES if size is None else size, offset, worker, attempt, version
     )
+
+
+@dataclass(frozen=True)
+class LogPiece:
+    """What another party answers to `task/log`. Half of a character, which JSON can express, is a question mark."""
+
+    text: str
+    next: int                            # the offset behind it
+    total: int                           # bytes of the log
+    has_exited: bool                     # its worker
+
+
+def read_log_piece(data: object, query: TaskLogQuery) -> LogPiece:
+    """Read what another party answers to a query. Raises PeerUnreachable for an answer of another form, and for one
+    that no log can have: so the number of queries for a log follows from its size."""
+    said = data if isinstance(data, Mapping) else {}
+    text, behind, total = said.get("text"), said.get(NEXT_OFFSET), said.get("bytes")
+    if not isinstance(text, str) or not _is_offset(behind) or not _is_offset(total):
+        raise PeerUnreachable(f"{query.party} does not answer as this release expects: its release is older")
+    offset = max(0, total - query.size) if query.offset is None else query.offset
+    if not _fits(len(text), offset, behind, total, query.size):
+        raise PeerUnreachable(
+            f"{query.party} answers what no log has: {len(text)} characters as bytes {offset} to {behind} of {total}, "
+            f"when {query.size} were asked for"
+        )
+    whole = text.encode("utf-8", "replace").decode()
+    return LogPiece(whole, behind, total, said.get("status") == WorkerStatus.EXITED.value)
+
+
+def _is_offset(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 60
+
+
+def _fits(characters: int, offset: int, behind: int, total: int, size: int) -> bool:
+    """Return whether a log can have this piece: all that was asked for, or all that is left, but for a character that
+    is not complete; and a character has 1 to 4 bytes."""
+    if behind <= offset:
+        return characters == 0 and min(size, total - offset) <= INCOMPLETE
+    count = behind - offset
+    return count <= size and characters <= count <= 4 * characters and count >= min(size, total - offset) - INCOMPLETE
 
 
 def _number_in(body: Mapping[str, Any], key: str, minimum: int, maximum: int) -> int | None:

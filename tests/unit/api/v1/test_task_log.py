@@ -7,7 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from fate_flow.core.model.job import TaskKey, Worker
+import pytest
+
+from fate_flow.core.model.job import Answer, TaskKey, Worker
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import WorkerStatus
 from tests.kit.api.client_world import GUEST, START, World
@@ -81,3 +83,35 @@ def test_the_versions_that_have_printed_something_are_named_with_how_they_ended(
         {"task_version": 0, "reason": "worker_error"}, {"task_version": 1, "reason": None}]
     assert ask(world, job_id, task_version=0)["text"] == "old\n"
     assert ask(world, job_id, task_version=7)["retcode"] == 101
+
+
+def ask_partner(world: World, said: dict[str, Any], **which: Any) -> Any:
+    world.peers.answers = {"/task/log": Answer(data=said)}
+    body = {"job_id": world.add_job(), "component_name": "toy_0", "role": "host", "party_id": "10000", **which}
+    return world.ask("task/log", body)
+
+
+@pytest.mark.parametrize("said", [
+    {"text": "x", "next_offset": 8, "bytes": 1 << 50}, {"text": "", "next_offset": 7, "bytes": 1 << 50},
+    {"text": "x", "next_offset": 1 << 40, "bytes": 1 << 40},
+    {"text": "x" * 500_000, "next_offset": 500_007, "bytes": 9},
+])  # fmt: skip
+def test_what_no_log_of_another_party_can_have_is_not_passed_on(world: World, said: dict[str, Any]) -> None:
+    """Who follows a log asks again at once while there is more: the other party must not make it ask for ever."""
+    found = ask_partner(world, {**said, "status": "running"}, offset=7)
+    assert found["retcode"] != 0
+    assert "host 10000 answers what no log has" in found["retmsg"]
+
+
+@pytest.mark.parametrize(("said", "which"), [
+    ({"text": "x\n", "next_offset": 9, "bytes": 9}, {"offset": 7}),
+    ({"text": "", "next_offset": 7, "bytes": 7}, {"offset": 7}),
+    ({"text": "x" * 50, "next_offset": 7_000, "bytes": 7_000}, {"bytes": 50}),
+    ({"text": "x\n" * 50, "next_offset": 107, "bytes": 7}, {"offset": 7}),
+], ids=["the rest", "nothing new", "the end", "more has come"])  # fmt: skip
+def test_what_a_log_can_have_is_passed_on(world: World, said: dict[str, Any], which: dict[str, int]) -> None:
+    whose = {"job_id": "20260101120000000001", "component_name": "toy_0", "role": "host", "party_id": "10000"}
+    worker = {"task_version": 0, "worker": 0, "rank": 0, "attempt": 0, "status": "running", "stream": "stdout"}
+    rest = {"reason": None, "message": "", "exit_status": "", "caused_by": None, "attempts": [], "versions": []}
+    answer = {**said, **whose, **worker, **rest}
+    assert ask_partner(world, answer, **which)["data"] == answer
