@@ -159,6 +159,13 @@ class StoredModel:
         """The parties that took part in the job that has made it."""
         return frozenset(str(one) for ids in self.roles.values() for one in ids)
 
+    @property
+    def maker(self) -> tuple[str, str, frozenset[Party]]:
+        """The job that has made it: id, party id of the initiator, seats. The id alone does not say which job that was,
+        because models are also imported, into a home where the id is not bound."""
+        seats = frozenset(Party(role, str(one)) for role, ids in self.roles.items() for one in ids)
+        return self.job_id, self.initiator, seats
+
 
 @dataclass(frozen=True)
 class Deployment:

@@ -105,7 +105,8 @@ class Story:
         """What may happen, the frequent things several times."""
         return (
             *(self._say,) * 5, *(self._push_on,) * 5, *(self._decide,) * 2, *(self._change,) * 2, self._grant,
-            self._set_ceilings, self._let_run, self._say_to_initiator, self._ask,
+            self._set_ceilings, self._let_run, self._say_to_initiator, self._ask, self._withdraw,
+            self._free_ids,
         )  # fmt: skip
 
     # ------------------------------------------------------------------ what happens
@@ -146,6 +147,16 @@ class Story:
             else:
                 parts = self._parts(document, revision)
                 self._tell(Command(K.PARAMETERS, job_id, seat, row.run, body=parts), known.founder)
+
+    def _withdraw(self) -> None:
+        """A founder gives up a job that was refused elsewhere."""
+        job_id = self.random.choice(JOBS)
+        for seat in (HOST, ARBITER):
+            row = self.server.job_or_none(seat, job_id)
+            if row is not None and row.status is JobStatus.READY:
+                body = {"tag": "submit_failed"}
+                given_up = Command(K.STATUS, job_id, seat, row.run, argument="failed", body=body)
+                self._tell(given_up, self.known[job_id].founder)
 
     def _next_commands(self, job_id: str, seat: Party, document: Document, revision: int) -> list[Command]:
         row = self.server.job_or_none(seat, job_id)
@@ -246,6 +257,15 @@ class Story:
 
     def _set_ceilings(self) -> None:
         self._with(ceilings=Ceilings(task_cores=self.random.choice((None, None, 1, 2))))
+
+    def _free_ids(self) -> None:
+        """Retention removes the bindings of jobs of which nothing else is here."""
+        for job_id in JOBS:
+            with self.server.store.transaction() as tx:
+                has_rows = bool(tx.jobs_here(job_id))
+                if tx.unbind(job_id):
+                    self._expect(not has_rows, f"the id of job {job_id} is free and the job is here")
+                    del self.known[job_id]
 
     def _let_run(self) -> None:
         """Workers end; what was ordered and has not come up is ordered again."""
@@ -363,13 +383,17 @@ class Story:
             with self.server.store.reading() as tx:
                 rows, bound = tx.jobs_here(job_id), tx.binding(job_id)
                 documents = [tx.document(job_id, row.party) for row in rows]
-            if not rows:
-                self._expect(bound is None, f"job {job_id} is bound and not there")
-                self.known.pop(job_id, None)
-                self.approved.pop(job_id, None)
+            known = self.known.get(job_id)
+            if known is None:
+                self._expect(bound is None and not rows, f"job {job_id} is here and nobody has founded it")
                 continue
-            known = self.known[job_id]
-            self._expect(bound is not None and bound.revision == known.revision, f"job {job_id} has another revision")
+            if bound is None:
+                raise self._broken(f"the id of job {job_id} is free, and its log is here")
+            self._expect(bound.revision == known.revision, f"job {job_id} has another revision")
+            is_its = (bound.initiator.party_id, bound.parties) == (known.founder, known.parties)
+            self._expect(is_its, f"job {job_id} is bound to another founder or other parties")
+            if not rows:
+                self.approved.pop(job_id, None)
             for row, document in zip(rows, documents, strict=True):
                 same = (row.initiator.party_id, frozenset(row.parties), row.revision)
                 founded = (known.founder, known.parties, known.revision)
@@ -428,7 +452,10 @@ class Story:
 
     def _expect(self, holds: bool, rule: str) -> None:
         if not holds:
-            raise ShareFailed("\n".join((*self.transcript[-20:], rule)))
+            raise self._broken(rule)
+
+    def _broken(self, rule: str) -> ShareFailed:
+        return ShareFailed("\n".join((*self.transcript[-20:], rule)))
 
 
 _PARTS = ("job_parameters", "component_parameters")

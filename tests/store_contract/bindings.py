@@ -7,10 +7,13 @@ from dataclasses import replace
 from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.model.approval import Approval, Consent
 from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import ModelReference
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.actions import MoveJob
-from fate_flow.store.values import TableMeta
+from fate_flow.store.values import StoredModel, TableMeta
 from tests.store_contract.cases import ARBITER, GUEST, HOST, Cases, Each, a_job, with_jobs
+
+MODEL = StoredModel(ModelReference("churn", 0, "lr_0", "m"), GUEST, "json_model", "", 9, "j1", "9999", 0, "LR", {})
 
 
 def a_binding(job_id: str = "j1", **fields: object) -> JobBinding:
@@ -40,15 +43,16 @@ class BindingContract(Cases):
         assert each.binding("j1") == a_binding(digest="f" * 64, revision=2)
         assert each.rebind(a_binding(), "f" * 64, 2) is False
 
-    def test_it_goes_with_a_job_that_was_refused_and_with_its_last_seat(self, each: Each) -> None:
+    def test_it_outlives_a_job_that_was_refused_and_its_last_seat(self, each: Each) -> None:
+        """Lines of their logs are left, which the store does not know."""
         with_jobs(each, a_job("j1"), a_job("j2"), a_job("j2", HOST))
         each.bind(a_binding("j1"))
         each.bind(a_binding("j2"))
         each.forget_job("j1")
         each.forget_seat(a_job("j2", HOST).key)
-        assert (each.binding("j1"), each.binding("j2")) == (None, a_binding("j2"))
         each.forget_seat(a_job("j2").key)
-        assert each.binding("j2") is None
+        assert (each.binding("j1"), each.binding("j2")) == (a_binding("j1"), a_binding("j2"))
+        assert each.unused_bindings("", 9) == ("j1", "j2")
 
     def test_it_outlives_the_rows_of_an_ended_job(self, each: Each) -> None:
         an_ended(each)
@@ -66,6 +70,16 @@ class BindingContract(Cases):
         each.drop_table("output_j1", "t")
         assert each.unbind("j1")
         assert (each.binding("j1"), each.unbind("j1")) == (None, False)
+
+    def test_it_goes_when_the_last_model_has_gone(self, each: Each) -> None:
+        """Models have an id of their own, which says nothing of their job."""
+        an_ended(each)
+        each.forget_ended("j1")
+        each.bind(a_binding("j2"))
+        each.save_model(MODEL)
+        assert (each.unused_bindings("", 9), each.unbind("j1")) == (("j2",), False)
+        assert each.drop_model(MODEL.reference, MODEL.party)
+        assert (each.unused_bindings("", 9), each.unbind("j1")) == (("j1", "j2"), True)
 
     def test_an_approval_is_kept_with_the_document_that_it_is_of(self, each: Each) -> None:
         with_jobs(each, a_job(consent=Consent(Approval.PENDING)))

@@ -63,6 +63,17 @@ def _why_not_taken(unit: UnitOfWork, task: TaskSpec, one: Input, model: StoredMo
     return f"{model.party}: {model.reference} is of kind {model.kind}; {task.module} reads {' or '.join(info.kinds)}"
 
 
+def why_id_is_taken(unit: UnitOfWork, spec: JobSpec, job_id: str) -> str:
+    """Return text if this store has models of another job with the id of a new one; empty if it has none."""
+    maker = (job_id, spec.initiator.party_id, frozenset(spec.parties))
+    if all(one.maker == maker for one in unit.tx.models_of_job(job_id)):
+        return ""
+    return (
+        f"job {job_id} is here already: party {unit.context.party_id} has models of another job with this id; "
+        "submit it again: that takes a new id"
+    )
+
+
 def why_name_is_taken(unit: UnitOfWork, spec: JobSpec, party: Party, job_id: str) -> str:
     """Return text if another job has stored models under the name that this job gives to its own; empty if none has."""
     if not spec.model_id:

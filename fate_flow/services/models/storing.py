@@ -37,8 +37,8 @@ def store_models(unit: UnitOfWork, task: Task, artifacts: Iterable[Artifact]) ->
             job.job_id, spec.initiator.party_id, task.key.version, task.module, spec.roles, artifact.metadata, unit.now,
         )  # fmt: skip
         known = unit.tx.model(model.reference, model.party)
-        if known is not None and known.job_id != model.job_id:
-            text = f"{model.reference} was not stored: job {known.job_id} has made one of this name"
+        if known is not None and known.maker != model.maker:
+            text = f"{model.reference} was not stored: another job, {known.job_id}, has made one of this name"
             unit.note(Event.JOB_WARNING, job_id=job.job_id, text=text)
             continue
         _on_disk(partial(unit.context.models.keep, artifact, model))
@@ -97,7 +97,7 @@ def _carry_over_kept(unit: UnitOfWork, spec: JobSpec, job: Job) -> None:
         if kept.get(model.reference.task) == model.task_version:
             newest[_reference(spec, job, model.reference.task, model.reference.output)] = model
     for reference, model in newest.items():
-        if model.reference.version < reference.version:
+        if model.reference.version < reference.version and unit.tx.model(reference, job.party) is None:
             _give_name(unit, model, reference)
 
 

@@ -31,7 +31,7 @@ from fate_flow.services.context.documents import (
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.space import check_space_for_party
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.models.lookup import why_models_are_missing, why_name_is_taken
+from fate_flow.services.models.lookup import why_id_is_taken, why_models_are_missing, why_name_is_taken
 from fate_flow.services.participant.rows import plain_v1_incarnation
 from fate_flow.services.workers.allowed import above_ceilings, granted_programs, not_granted
 from fate_flow.services.workers.holding import check_quota_of_held
@@ -257,6 +257,8 @@ def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str)
     check_none_is_revoked(unit, spec)
     check_keys(unit, command.to, spec)
     accept(unit, spec, command.job_id)
+    if bound is None and (why := why_id_is_taken(unit, spec, command.job_id)):
+        raise PermissionDenied(why)
     if statement is CommandKind.CREATE:
         remember_accepted(unit.context, digest, spec)
     return Admitted(create, for_rows(create.document, spec, create.name, create.description), spec, offered, bound)

@@ -37,9 +37,10 @@ def has_workers(unit: UnitOfWork, job: Job) -> bool:
 
 
 def forget_seat(unit: UnitOfWork, job: Job) -> Answer:
-    """Remove the seat of a job that was refused elsewhere, and with the last seat its files."""
+    """Remove the seat of a job that was refused elsewhere, and with the last seat its files.
+
+    The job id stays bound: lines of its log are here, and a job that was invited again may have more."""
     unit.tx.forget_seat(job.key)
-    unit.forget_binding(job.job_id)     # the binding is removed with the last seat
     if not unit.tx.jobs_here(job.job_id):
         unit.after_commit(RemoveJobFolder(job.job_id))
     return OK

@@ -278,7 +278,7 @@ class RetentionSweeper:
             yield [Piece("written again: files of", str(key), _bound(self._write_confs, key)) for key in keys]
 
     def _unused_bindings(self) -> Pieces:
-        """Yield bindings of job ids of which nothing else is left here: no rows, logs or output tables."""
+        """Yield bindings of job ids of which nothing else is left here: no rows, logs, tables or models."""
         after = ""
         while found := self._context.read(_bound(lambda tx, after: tx.unused_bindings(after, _AT_ONCE), after)):
             after = found[-1]

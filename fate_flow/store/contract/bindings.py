@@ -8,7 +8,7 @@ from fate_flow.core.access.authority import JobBinding
 
 
 class Bindings(Protocol):
-    """Part of `contract.Transaction`. A binding stays until its job has neither rows nor output tables here."""
+    """Part of `contract.Transaction`. A binding outlives the rows of its job: `unbind` alone removes it."""
 
     def binding(self, job_id: str) -> JobBinding | None: ...
 
@@ -19,10 +19,10 @@ class Bindings(Protocol):
         """Bind the job to another document: compare-and-set on digest and revision. Initiator and parties stay."""
 
     def unbind(self, job_id: str) -> bool:
-        """Remove the binding; False while a row or an output table of the job is here."""
+        """Remove the binding; False while a row, an output table or a stored model of the job is here."""
 
     def unused_bindings(self, after: str, limit: int) -> tuple[str, ...]:
-        """Return, in order, ids behind `after` of jobs without a row here."""
+        """Return, in order, ids behind `after` of jobs that have neither a row nor a stored model here."""
 
 
 def namespace_of(job_id: str) -> str:

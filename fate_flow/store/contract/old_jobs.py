@@ -14,10 +14,10 @@ class OldJobs(Protocol):
         """Return the ids of jobs here from `first` to `last`, each once, in order."""
 
     def forget_job(self, job_id: str) -> None:
-        """Remove every row of the job and its binding, but not its submission."""
+        """Remove every row of the job, but not its submission. Its binding stays."""
 
     def forget_seat(self, key: JobKey) -> None:
-        """Remove every row of one seat; with the last seat here also the binding, and the history over all parties."""
+        """Remove every row of one seat; with the last one here also the history over all parties. The binding stays."""
 
     def is_open(self, job_id: str) -> bool:
         """Return whether a part of the job still goes on here: a row that is not final or holds a reservation, a worker
@@ -35,7 +35,9 @@ class OldJobs(Protocol):
         """Return the end time of the final row that ended as the `count`-th newest; 0 if there are fewer rows."""
 
     def forget_ended(self, job_id: str) -> bool:
-        """Remove every row of the job and its submission; its tables and its binding stay. False while it `is_open`."""
+        """Remove every row of the job and its submission; its tables, models and binding stay.
+
+        False while it `is_open`."""
 
     def jobs_to_forget(self) -> tuple[str, ...]:
         """Return the refused submits of this initiator that still have rows."""

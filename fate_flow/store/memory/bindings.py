@@ -30,13 +30,17 @@ class Bindings(MemoryUnitOfWork):
 
     def unbind(self, job_id: str) -> bool:
         namespace = namespace_of(job_id)
-        if job_id in self._with_rows() or any(key[0] == namespace for key in self._rows.tables.rows):
+        has_tables = any(key[0] == namespace for key in self._rows.tables.rows)
+        if has_tables or job_id in self._with_rows() or job_id in self._with_models():
             return False
         return self._rows.bindings.drop(job_id)
 
     def unused_bindings(self, after: str, limit: int) -> tuple[str, ...]:
-        unused = self._rows.bindings.rows.keys() - self._with_rows()
+        unused = self._rows.bindings.rows.keys() - self._with_rows() - self._with_models()
         return tuple(sorted(job_id for job_id in unused if job_id > after)[:limit])
 
     def _with_rows(self) -> set[str]:
         return {key.job_id for key in self._jobs.rows}
+
+    def _with_models(self) -> set[str]:
+        return {one.job_id for one in self._rows.models.rows.values()}

@@ -16,10 +16,6 @@ class OldJobs(Jobs):
         return tuple(sorted({key.job_id for key in self._jobs.rows if first <= key.job_id <= last}))[:limit]
 
     def forget_job(self, job_id: str) -> None:
-        self._forget_rows(job_id)
-        self._rows.bindings.drop(job_id)
-
-    def _forget_rows(self, job_id: str) -> None:
         rows = self._rows
         for table in (self._jobs, rows.seats, self._tasks, rows.workers, rows.history, rows.failed_workers):
             table.drop_group(BY_JOB, job_id)
@@ -34,8 +30,6 @@ class OldJobs(Jobs):
             if worker.task.party == key.party:
                 self._rows.workers.drop(worker.worker_id)
         gone = (key.party,) if self.jobs_here(key.job_id) else (key.party, None)
-        if None in gone:
-            self._rows.bindings.drop(key.job_id)
         for entry in self._rows.history.of(BY_JOB, key.job_id):
             if entry.party in gone:
                 self._rows.history.drop(entry.number)
@@ -64,7 +58,7 @@ class OldJobs(Jobs):
     def forget_ended(self, job_id: str) -> bool:
         if self.is_open(job_id):
             return False
-        self._forget_rows(job_id)
+        self.forget_job(job_id)
         rows = self._rows
         for table in (rows.outputs, rows.metrics, rows.summaries, rows.submissions):
             table.drop_group(BY_JOB, job_id)

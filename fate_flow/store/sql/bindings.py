@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
+
+from peewee import fn
 
 from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.model.spec import Party
 from fate_flow.store.contract.bindings import namespace_of
 from fate_flow.store.database.json_text import to_json
+from fate_flow.store.database.model_rows import StoredModelRow
 from fate_flow.store.database.models import BindingRow, JobRow, StorageTableRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import hit, insert_new
@@ -51,8 +55,10 @@ class Bindings(SqlUnitOfWork):
     def unused_bindings(self, after: str, limit: int) -> tuple[str, ...]:
         rows = (
             BindingRow.select(BindingRow.f_job_id)
-            .left_outer_join(JobRow, on=(JobRow.f_job_id == BindingRow.f_job_id))
-            .where((BindingRow.f_job_id > after) & JobRow.f_job_id.is_null())
+            .where(
+                (BindingRow.f_job_id > after)
+                & ~fn.EXISTS(_rows_of(BindingRow.f_job_id)) & ~fn.EXISTS(_models_of(BindingRow.f_job_id))
+            )
             .order_by(BindingRow.f_job_id)
             .limit(limit)
             .tuples()
@@ -60,11 +66,18 @@ class Bindings(SqlUnitOfWork):
         return tuple(row[0] for row in rows)
 
     def _is_known(self, job_id: str) -> bool:
-        rows = JobRow.select(JobRow.f_job_id).where(JobRow.f_job_id == job_id)
         tables = StorageTableRow.select(StorageTableRow.f_name).where(
             StorageTableRow.f_namespace == namespace_of(job_id)
         )
-        return any(query.tuples().first() for query in (rows, tables))
+        return any(query.tuples().first() for query in (_rows_of(job_id), tables, _models_of(job_id)))
+
+
+def _rows_of(job_id: Any) -> Any:
+    return JobRow.select(JobRow.f_job_id).where(JobRow.f_job_id == job_id)
+
+
+def _models_of(job_id: Any) -> Any:
+    return StoredModelRow.select(StoredModelRow.f_job_id).where(StoredModelRow.f_job_id == job_id)
 
 
 def _parties(text: str) -> list[Party]:

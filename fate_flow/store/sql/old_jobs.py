@@ -6,7 +6,6 @@ from fate_flow.core.model.job import JobKey
 from fate_flow.core.model.status import JOB_END, JobStatus
 from fate_flow.store.contract.changes import SUBMIT_FAILED
 from fate_flow.store.database.models import (
-    BindingRow,
     HistoryRow,
     JobRow,
     OutboxRow,
@@ -31,7 +30,7 @@ class OldJobs(Jobs):
         return tuple(row[0] for row in query.tuples())
 
     def forget_job(self, job_id: str) -> None:
-        for model in (JobRow, SeatRow, TaskRow, WorkerRow, HistoryRow, BindingRow):
+        for model in (JobRow, SeatRow, TaskRow, WorkerRow, HistoryRow):
             model.delete().where(model.f_job_id == job_id).execute()
 
     def forget_seat(self, key: JobKey) -> None:
@@ -45,7 +44,6 @@ class OldJobs(Jobs):
         if not self.jobs_here(key.job_id):
             of_no_seat = (HistoryRow.f_job_id == key.job_id) & (HistoryRow.f_role == "")
             HistoryRow.delete().where(of_no_seat).execute()
-            BindingRow.delete().where(BindingRow.f_job_id == key.job_id).execute()
 
     def ended_jobs(self, before: int, after: tuple[int, str], limit: int) -> tuple[tuple[int, str], ...]:
         at, job_id = after

@@ -14,7 +14,7 @@ from tests.kit.job_documents import job
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.hand_use_cases import Harness
 from tests.kit.services.party_commands import command, create
-from tests.kit.values import HOST
+from tests.kit.values import HOST, JOB_ID
 
 ARBITER = Party("arbiter", "10000")
 A: dict[str, list[str]] = {"a": []}
@@ -44,6 +44,13 @@ def taken(host: HandServer, *commands: Command) -> HandServer:
     for one in commands:
         answer = host.handle(one)
         assert answer.is_ok, (one, answer)
+    return host
+
+
+def unbound(host: HandServer) -> HandServer:
+    """Nothing of the job is left, and retention has freed its id."""
+    with host.store.transaction() as tx:
+        assert tx.unbind(JOB_ID)
     return host
 
 

@@ -26,7 +26,8 @@ from fate_flow.services.upkeep.retention import RetentionSweeper
 from fate_flow.store.values import Document, StoredModel
 from tests.kit.modules import Module
 from tests.kit.services.hand_server import HandServer, worker_of
-from tests.kit.services.party_commands import RUN, create, task_command
+from tests.kit.services.hand_use_cases import Harness
+from tests.kit.services.party_commands import RUN, command, create, task_command
 from tests.kit.services.sights import with_outputs
 from tests.kit.values import HOST, JOB_ID, NOW
 
@@ -175,7 +176,63 @@ def test_two_jobs_with_one_name_at_once_lose_nothing(place: Place) -> None:
     assert place.server.handle(task_command(K.TASK_STATUS, argument="success")).is_ok
     assert [one.sha256 for one in place.models()] == [first.sha256]
     [warned] = place.server.record.seen(Event.JOB_WARNING)
-    assert "was not stored: job" in str(warned["text"])
+    assert f"was not stored: another job, {TRAINED}, has made one" in str(warned["text"])
+
+
+# ---------------------------------------------------------------------- the id of another job
+
+
+THEIRS = {**CONF, "initiator": {"role": "guest", "party_id": 10001}, "role": {"guest": [10001], "host": [10000]}}
+
+
+def test_nobody_takes_over_the_id_of_a_job_whose_models_are_here(place: Place) -> None:
+    """When its time to live is over, nothing else is left of it."""
+    place.runs(TRAIN, ttl=60)
+    place.ends(place.made())
+    for one in (task_command(K.TASK_STATUS, argument="success"), command(K.STATUS, argument="success")):
+        assert place.server.handle(one).is_ok
+    [model] = place.models()
+    place.server.now += 3_600_000
+    with place.server.store.transaction() as tx:
+        for report in place.server.outbox():
+            assert tx.take_command(report.id)
+    for _ in range(2):                      # at a start, and once more at the next one: the job goes, and then its rest
+        sweeper = RetentionSweeper(place.server.context, Keep())
+        while sweeper.step():
+            pass
+    assert place.server.job_or_none() is None
+    refused = place.server.handle(create(document=Document(TRAIN, THEIRS, {})), caller="10001")
+    assert "is here already, created first by another initiator" in refused.retmsg
+    assert place.models() == (model,)
+
+
+@pytest.mark.parametrize(("conf", "caller", "is_taken"), [
+    (THEIRS, "10001", False), (CONF, "9999", True),
+    ({**CONF, "role": {"guest": [9999], "host": [10000, 7]}}, "9999", False),
+])  # fmt: skip
+def test_only_the_job_that_has_made_models_has_its_id_where_it_is_not_bound(
+    place: Place, conf: dict[str, Any], caller: str, is_taken: bool
+) -> None:
+    """They were imported, or the id was freed by an older release."""
+    place.has(reference=replace(STORED.reference, model_id="churn"), job_id=JOB_ID)
+    asked = create(document=Document(TRAIN, conf, {}))
+    answers = Harness(place.server).use_cases.commands.preview(asked, caller), place.server.handle(asked, caller=caller)
+    for answer in answers:
+        assert answer.is_ok is is_taken
+        assert ("party 10000 has models of another job with this id" in answer.retmsg) is not is_taken
+
+
+def test_models_that_are_imported_while_another_job_has_their_id_stay(place: Place) -> None:
+    place.runs(TRAIN)
+    first = place.has(reference=ModelReference(JOB_ID, 0, "a", "m"), job_id=JOB_ID, initiator="10001")
+    second = place.has(reference=ModelReference(JOB_ID, 1, "a", "m"), job_id=JOB_ID, task_version=7, initiator="10001")
+    place.ends(place.made(content="ours"))
+    assert place.server.handle(task_command(K.TASK_STATUS, argument="success")).is_ok
+    [warned] = place.server.record.seen(Event.JOB_WARNING)
+    assert f"was not stored: another job, {JOB_ID}, has made one" in str(warned["text"])
+    with place.server.unit() as unit:
+        carry_over(unit, replace(place.server.job(), run=1, status=JobStatus.RUNNING))
+    assert place.models() == (first, second)
 
 
 # ---------------------------------------------------------------------- rerun

@@ -34,6 +34,7 @@ from tests.kit.services.two_seats import (
     started,
     strict_host,
     taken,
+    unbound,
 )
 from tests.kit.values import HOST, JOB_ID
 
@@ -114,12 +115,14 @@ def test_an_approval_of_what_was_looked_at_is_of_nothing_else() -> None:
 
 @pytest.mark.parametrize("digits", [32, 64])
 def test_an_approval_by_digest_is_not_of_a_job_that_was_swapped_since(digits: int) -> None:
-    """Its initiator withdraws it while not everybody has accepted it, and creates the id again."""
+    """Its initiator withdraws it while not everybody has accepted it, and creates the id again: once it is free."""
     host = HandServer("10000", approval=ApprovalRule(required=True))
     use_cases, harmless, other = Harness(host).use_cases, job(ROLES, A), job(ROLES, A, cores=2)
     taken(host, create(document=harmless))
     seen = document_digest(harmless.dsl, harmless.runtime_conf)
-    taken(host, command(K.STATUS, argument="failed", tag="submit_failed"), create(document=other))
+    taken(host, command(K.STATUS, argument="failed", tag="submit_failed"))
+    assert "has another document here" in host.handle(create(document=other)).retmsg
+    taken(unbound(host), create(document=other))
     now = document_digest(other.dsl, other.runtime_conf)
     with pytest.raises(Conflict, match=f"job {JOB_ID} now has another document \\({now[:32]}\\): look at it again"):
         use_cases.approvals.approve(JOB_ID, "", "ada", revision=0, digest=seen[:digits])

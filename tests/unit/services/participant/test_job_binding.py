@@ -35,6 +35,7 @@ from tests.kit.services.two_seats import (
     strict_host,
     tables_read,
     taken,
+    unbound,
 )
 from tests.kit.values import HOST, JOB_ID
 
@@ -154,9 +155,16 @@ def test_a_second_create_with_the_same_job_takes_its_seat() -> None:
     assert {row.party for row in host.snapshot()["jobs"]} == {HOST, ARBITER}
 
 
-def test_a_job_that_was_never_accepted_everywhere_leaves_its_id_free() -> None:
-    host = a_host(create(), command(K.STATUS, argument="failed", tag="submit_failed"))
-    assert host.handle(create(document=job({"guest": ["10001"], "host": ["10000"]})), caller="10001").is_ok
+WITHDRAWN = command(K.STATUS, argument="failed", tag="submit_failed")
+
+
+def test_a_job_that_was_never_accepted_everywhere_keeps_its_id_as_long_as_its_log_is_here() -> None:
+    host = a_host(create(), WITHDRAWN)
+    theirs, other = (create(document=job({"guest": [one], "host": ["10000"]}, cores=3)) for one in ("10001", "9999"))
+    refused = host.handle(theirs, caller="10001")
+    assert (refused.retcode, "is here already, created first by another initiator" in refused.retmsg) == (108, True)
+    assert "has another document here" in host.handle(other).retmsg
+    assert unbound(host).handle(theirs, caller="10001").is_ok
     with host.unit() as unit:
         spec = unit.spec(JOB_ID)
     assert spec is not None
@@ -168,8 +176,8 @@ def test_what_is_parsed_is_known_by_what_it_says_and_not_by_its_number() -> None
     host = a_host(*RUN[:1])
     with host.unit() as unit:
         assert unit.spec(JOB_ID) is not None
-    taken(host, command(K.STATUS, argument="failed", tag="submit_failed"), create(document=job({
-        "guest": ["9999"], "host": ["10000"]}, {"other": []})))
+    taken(host, WITHDRAWN)
+    taken(unbound(host), create(document=job({"guest": ["9999"], "host": ["10000"]}, {"other": []})))
     with host.unit() as unit:
         spec = unit.spec(JOB_ID)
     assert spec is not None
@@ -265,10 +273,10 @@ def test_a_job_from_before_approvals_were_required_is_approved_with_its_next_par
     taken(host, command(K.APPLY, turn=1))
 
 
-def test_a_job_that_is_forgotten_and_created_in_one_unit_is_bound_anew() -> None:
+def test_a_job_that_is_forgotten_and_created_in_one_unit_is_bound() -> None:
     host = a_host(create())
     with host.unit() as unit:
-        for one in (create(), command(K.STATUS, argument="failed", tag="submit_failed"), create()):
+        for one in (create(), WITHDRAWN, create()):
             assert Participant().handle(unit, one, "9999").is_ok
     with host.store.reading() as tx:
         assert tx.binding(JOB_ID) is not None

@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 
 from fate_flow.core.access.authority import JobBinding
-from fate_flow.core.model.artifact import FILE, TABLE, Artifact
+from fate_flow.core.model.artifact import FILE, JSON_MODEL, TABLE, Artifact
 from fate_flow.core.model.errors import Conflict, JobNotFound, StorageUnavailable
 from fate_flow.core.model.job import Command, CommandKind, JobKey, TaskKey, Worker
 from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import ModelReference
 from fate_flow.core.model.status import JobStatus, WorkerStatus
 from fate_flow.core.planning.actions import MoveJob
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Keep
 from fate_flow.services.upkeep.retention import Piece, RetentionSweeper
-from fate_flow.store.values import Document, OutputTable, TableMeta
+from fate_flow.store.values import Document, OutputTable, StoredModel, TableMeta
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.party_commands import DOCUMENT
 from tests.kit.values import GUEST, HOST, NOW, a_job
@@ -309,6 +310,7 @@ def test_logs_have_an_age_of_their_own() -> None:
 def test_a_job_id_stays_bound_for_as_long_as_anything_of_the_job_is_here() -> None:
     home = Home()
     old = home.job(1, 31)
+    model = StoredModel(ModelReference("churn", 0, "a", "m"), GUEST, JSON_MODEL, "", 0, old, "9999", 0, "Train", {})
     home.files.logs[old] = NOW - DAY
     with home.server.store.transaction() as tx:
         tx.bind(JobBinding(old, GUEST, frozenset({GUEST, HOST}), "d" * 64))
@@ -325,6 +327,10 @@ def test_a_job_id_stays_bound_for_as_long_as_anything_of_the_job_is_here() -> No
     assert is_bound_after_an_hour()
     with home.server.store.transaction() as tx:
         tx.drop_table(f"output_{old}", "t")
+        tx.save_model(model)
+    assert is_bound_after_an_hour()
+    with home.server.store.transaction() as tx:
+        tx.drop_model(model.reference, GUEST)
     assert not is_bound_after_an_hour()
 
 
