@@ -33,7 +33,7 @@ from fate_flow.services.context.space import check_space_for_party
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.models.lookup import why_id_is_taken, why_models_are_missing, why_name_is_taken
 from fate_flow.services.participant.rows import plain_v1_incarnation
-from fate_flow.services.workers.allowed import above_ceilings, granted_programs, not_granted
+from fate_flow.services.workers.allowed import above_ceilings, granted_programs, not_granted, nothing_granted
 from fate_flow.services.workers.holding import check_quota_of_held
 from fate_flow.services.workers.placement import (
     COMMON_PARAMETERS,
@@ -69,8 +69,24 @@ def accept(unit: UnitOfWork, spec: JobSpec, job_id: str = "") -> None:
     granted; OperationFailed for a table that is missing or disabled, a missing column, a stored model that is missing,
     or a program that this party does not run; OperationFailed as in `request`; TooMany for more cores or
     GPUs than all jobs of the initiator may hold."""
+    check_granted(unit, spec)
     for seat in own_seats(unit.context, spec):
         _accept(unit, spec, seat, job_id)
+
+
+def check_granted(unit: UnitOfWork, spec: JobSpec) -> None:
+    """Check that the initiator was granted what the job needs at all seats of this party.
+
+    It comes before every other check of what is here, so that a party without a grant learns nothing else about this
+    party. Raises PermissionDenied."""
+    if why := why_not_granted(unit, spec):
+        raise PermissionDenied(why)
+
+
+def why_not_granted(unit: UnitOfWork, spec: JobSpec) -> str:
+    """Return text about what the initiator was not granted at the first seat of this party that is concerned; empty if
+    it was granted all."""
+    return next(filter(None, (not_granted(unit, spec, seat) for seat in own_seats(unit.context, spec))), "")
 
 
 def own_seats(context: Context, spec: JobSpec) -> tuple[Party, ...]:
@@ -81,9 +97,6 @@ def own_seats(context: Context, spec: JobSpec) -> tuple[Party, ...]:
 
 
 def _accept(unit: UnitOfWork, spec: JobSpec, party: Party, job_id: str) -> None:
-    # Checked first, so that a party without a grant learns nothing else about this party.
-    if why := not_granted(unit, spec, party):
-        raise PermissionDenied(why)
     if why := above_ceilings(unit, spec, party):
         raise Refused(why)
     _check_streams(unit.context, spec, party)
@@ -243,14 +256,18 @@ def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str)
     rows = unit.tx.jobs_here(command.job_id)
     if not rows:
         check_unfinished_jobs(unit, caller, adds_one=statement is CommandKind.CREATE)
-        check_space_for_party(unit.context, caller)
     digest = digest_of_received(create.document)
-    spec = unit.parsed(create.document, digest)
+    spec = _parsed(unit, create.document, digest, command.to, caller)
     offered = JobBinding(command.job_id, spec.initiator, frozenset(spec.parties), digest, create.revision)
     said = Said(statement, caller, unit.context.party_id, command.to, offered)
+    if why := objection(said, None):
+        raise PermissionDenied(why)
+    check_granted(unit, spec)
     bound = unit.binding(command.job_id, has_rows=bool(rows))
     if why := objection(said, bound):
         raise PermissionDenied(why)
+    if not rows:
+        check_space_for_party(unit.context, caller)
     if command.to not in spec.parties:
         raise BadRequest(f"role: {command.to} has no seat in job {command.job_id}")
     check_own_seats(unit.context, create.document, spec)
@@ -262,6 +279,17 @@ def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str)
     if statement is CommandKind.CREATE:
         remember_accepted(unit.context, digest, spec)
     return Admitted(create, for_rows(create.document, spec, create.name, create.description), spec, offered, bound)
+
+
+def _parsed(unit: UnitOfWork, document: JobDocument, digest: str, seat: Party, caller: str) -> JobSpec:
+    """Return what the document says. Raises BadDocument, whose text may name the components that are installed here;
+    PermissionDenied instead, if the caller was granted nothing."""
+    try:
+        return unit.parsed(document, digest)
+    except BadRequest as error:
+        if why := nothing_granted(unit, caller, seat):
+            raise PermissionDenied(why) from error
+        raise
 
 
 def check_unfinished_jobs(unit: UnitOfWork, initiator: str, *, adds_one: bool) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 
-from fate_flow.core.access.authority import TO_INITIATORS, Said, objection
+from fate_flow.core.access.authority import TO_INITIATORS, Said, objection, party_id_of
 from fate_flow.core.model.errors import NOT_EFFECTIVE, BadRequest, FlowError, StorageFailed
 from fate_flow.core.model.job import ANY_RUN, Answer, Command, CommandKind, Job
 from fate_flow.core.model.reasons import Reason
@@ -25,7 +25,7 @@ from fate_flow.services.context.tracing import begin_command
 from fate_flow.services.context.unit_of_work import UnitOfWork, binding_of
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.initiator.known_capacity import awaits_capacity
-from fate_flow.services.participant.admission import read_early
+from fate_flow.services.participant.admission import read_early, why_not_granted
 from fate_flow.services.participant.call_back import Reach, refused
 from fate_flow.services.participant.heartbeats import Heartbeats
 from fate_flow.services.participant.participant import Participant
@@ -64,7 +64,7 @@ class PartyCommands:
         early = read_early(self._units.context, commands)
         answered = refused(commands, caller, self.reach)
         new = {place: spec for place, spec in early.creates.items() if place not in answered}
-        answered |= not_opened(commands, self._not_here(commands, new), self._streams)
+        answered |= not_opened(commands, self._to_open(commands, new, caller), self._streams)
 
         def act(unit: UnitOfWork) -> list[Answer]:
             unit.read_early = early.specs
@@ -89,13 +89,22 @@ class PartyCommands:
             return replace(answers[0], data=preview_data())
         return answer
 
-    def _not_here(self, commands: Sequence[Command], creates: Mapping[int, JobSpec]) -> dict[int, JobSpec]:
-        """Return those of these creates whose job has not been accepted here before."""
-        if not creates:
-            return {}
-        return self._units.context.read(
-            lambda tx: {place: spec for place, spec in creates.items() if not tx.jobs_here(commands[place].job_id)}
-        )
+    def _to_open(
+        self, commands: Sequence[Command], creates: Mapping[int, JobSpec], caller: str
+    ) -> dict[int, JobSpec]:  # fmt: skip
+        """Return those of these creates whose streams are tried: of a job that is new here, and whose initiator sends
+        it and was granted what it needs. Nobody else learns whom this server reaches, or lets it call anybody."""
+        context = self._units.context
+
+        def choose(tx: Transaction) -> dict[int, JobSpec]:
+            unit = UnitOfWork(context, tx, context.clock())
+            return {
+                place: spec for place, spec in creates.items()
+                if party_id_of(spec.initiator, context.party_id) == caller
+                and not tx.jobs_here(commands[place].job_id) and not why_not_granted(unit, spec)
+            }
+
+        return context.read(choose) if creates else {}
 
     def heartbeat(self, caller: str, jobs: Sequence[tuple[str, int]]) -> HeartbeatReply:
         """Answer the heartbeat of an initiator, which names the jobs that run here as far as it knows."""

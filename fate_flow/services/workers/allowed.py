@@ -32,8 +32,8 @@ def not_granted(unit: UnitOfWork, spec: JobSpec, party: Party, task: str = "") -
     if is_own(unit, initiator):
         return ""
     grants, tasks = unit.grants(initiator), [one for one in spec.tasks_of(party) if party not in one.passed_at]
-    if rule.is_on and not grants.things and not tasks:
-        return f"{party} has granted nothing to party {initiator} (flow privilege grant, there)"
+    if not tasks and (why := nothing_granted(unit, initiator, party)):
+        return why
     use = TableUse(spec, party, unit.context.modules, named_things(unit.context.kinds))
     found = [*map(str, missing(rule, spec, party, grants.things, use.reads, task)), *_held_beyond(unit, spec, grants)]
     if grants.limits.least_intersection:
@@ -44,6 +44,13 @@ def not_granted(unit: UnitOfWork, spec: JobSpec, party: Party, task: str = "") -
     if not task:
         found += _uses_beyond(unit, use, grants)
     return _refusal(party, initiator, list(dict.fromkeys(found)))
+
+
+def nothing_granted(unit: UnitOfWork, initiator: str, party: Party) -> str:
+    """Return text if permissions are on and this party has granted nothing at all to the initiator; empty if not."""
+    if not unit.context.permission.is_on or is_own(unit, initiator) or unit.grants(initiator).things:
+        return ""
+    return f"{party} has granted nothing to party {initiator} (flow privilege grant, there)"
 
 
 def _unlimited(unit: UnitOfWork, tasks: Iterable[TaskSpec]) -> Iterator[str]:

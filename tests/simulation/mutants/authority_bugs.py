@@ -66,13 +66,11 @@ def _seats_of_others() -> AbstractContextManager[Any]:
 
 def _only_the_seat_that_is_asked() -> AbstractContextManager[Any]:
     """Of the seats here one is checked."""
-    keep = admission._accept
 
-    def first_alone(unit: Any, spec: Any, party: Any, job_id: str) -> None:
-        if party == admission.own_seats(unit.context, spec)[0]:
-            keep(unit, spec, party, job_id)
+    def first_alone(unit: Any, spec: Any) -> str:
+        return admission.not_granted(unit, spec, admission.own_seats(unit.context, spec)[0])
 
-    return patch.object(admission, "_accept", first_alone)
+    return patch.object(admission, "why_not_granted", first_alone)
 
 
 def _one_row_takes_a_revision() -> AbstractContextManager[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fate_flow.core.access.permission import OUTGOING, Kind, PermissionRule, Thing
 from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.errors import OperationFailed
 from fate_flow.core.model.job import Command
@@ -128,6 +129,24 @@ def test_validate_says_so_beforehand() -> None:
 def test_a_party_calls_only_where_its_own_workers_connect(listen: str, connect: str) -> None:
     host, calls = a_server(), Calls()
     assert use_cases(host, calls).commands.carry_out([with_port(listen, connect)], "9999")[0].is_ok
+    assert calls.asked == []
+
+
+@pytest.mark.parametrize(("granted", "caller", "text"), [
+    ((), "9999", "host 10000 has not granted party 9999: component Command, outgoing streams of component Command"),
+    (
+        (Thing(Kind.COMPONENT, "Command"), Thing(Kind.STREAM, "Command", OUTGOING)), "10001",
+        "initiator: guest 9999 is not party 10001, which sent the job",
+    ),
+])  # fmt: skip
+def test_nobody_is_called_for_a_job_of_somebody_without_a_grant(granted: Any, caller: str, text: str) -> None:
+    """Else its initiator would learn whom this server reaches, and let it call anybody."""
+    host, calls = a_host(permission=PermissionRule(components=True)), Calls()
+    cases = use_cases(host, calls)
+    cases.permissions.grant("9999", granted)
+    asked = with_port("host 10001", "host 10000")
+    for answer in (*cases.commands.carry_out([asked], caller), cases.commands.preview(asked, caller)):
+        assert (answer.retcode, answer.retmsg.removesuffix(" (flow privilege grant, there)")) == (108, text)
     assert calls.asked == []
 
 

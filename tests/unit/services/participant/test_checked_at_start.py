@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fate_flow.core.access.authority import document_digest
+from fate_flow.core.access.key_list import KeyState, PartyKeys
 from fate_flow.core.access.permission import Thing
+from fate_flow.core.access.site import SiteRule
 from fate_flow.core.model.approval import Approval, ApprovalRule, Consent
+from fate_flow.core.model.artifact import JSON_MODEL
 from fate_flow.core.model.errors import Conflict
+from fate_flow.core.model.job import Answer
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import ModelReference
 from fate_flow.core.model.status import TaskStatus
+from fate_flow.core.quotas.disk_space import DiskSpace
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.jobspec.parameters import Change, changed_conf
 from fate_flow.services.context.documents import parse_document
-from fate_flow.store.values import Document
+from fate_flow.store.values import Document, StoredModel
 from tests.kit.job_documents import job
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.hand_use_cases import Harness
@@ -174,12 +181,69 @@ def test_who_was_granted_nothing_learns_nothing_else(document: Document) -> None
     """Neither ceilings nor cores, nor which tables there are: each of these would be refused for something else."""
     host = strict_host(ceilings=Ceilings(task_cores=1))
     Harness(host).use_cases.permissions.revoke("9999", [WORK, DATA])
-    for answer in (
-        host.handle(create(document=document)),
-        Harness(host).use_cases.commands.preview(create(document=document), "9999"),
-    ):
+    for answer in answers(host, document):
         assert answer.retcode == 108
         assert answer.retmsg.startswith("host 10000 has not granted party 9999: component Work")
+
+
+def answers(host: HandServer, document: Document) -> tuple[Answer, Answer]:
+    """What the host says to a job of party 9999, and to the question whether it would take it."""
+    preview = Harness(host).use_cases.commands.preview(create(document=document), "9999")
+    return host.handle(create(document=document)), preview
+
+
+def revoke_a_party(host: HandServer) -> None:
+    keys = PartyKeys("10001", 1, "", "", 1, KeyState.REVOKED, "bob", 1)
+    with host.store.transaction() as tx:
+        assert tx.add_party_keys(keys)
+
+
+def ask_for_keys(host: HandServer) -> None:
+    host.context = replace(host.context, site=SiteRule(is_on=True, unsigned_from=frozenset({"9999"})))
+
+
+def know_the_id(host: HandServer) -> None:
+    """Another party has a job of this id here."""
+    theirs = job({"guest": ["10001"], "host": ["10000"]})
+    Harness(host).use_cases.permissions.grant("10001", [WORK])
+    assert host.handle(create(document=theirs), "10001").is_ok
+
+
+def have_models_of_the_id(host: HandServer) -> None:
+    reference = ModelReference(JOB_ID, 0, "a", "m")
+    with host.store.transaction() as tx:
+        tx.save_model(StoredModel(reference, HOST, JSON_MODEL, "", 0, JOB_ID, "10001", 0, "Work", {"guest": [10001]}))
+
+
+def have_no_space(host: HandServer) -> None:
+    host.context = replace(host.context, disk=lambda: DiskSpace(9, 10))
+
+
+@pytest.mark.parametrize(("happens", "text"), [
+    (revoke_a_party, "party 10001 was revoked at party 10000"),
+    (ask_for_keys, "has no public key of party 10001"),
+    (know_the_id, "is here already, created first by guest 10001"),
+    (have_models_of_the_id, "party 10000 has models of another job with this id"),
+    (have_no_space, "its disk is nearly full"),
+])  # fmt: skip
+def test_what_is_here_is_told_to_nobody_without_a_grant(happens: Callable[[HandServer], None], text: str) -> None:
+    """Neither whom this party knows or has revoked, nor which jobs are here, nor how full its disk is."""
+    host, document = strict_host(), job({"guest": ["9999", "10001"], "host": ["10000"]}, A)
+    happens(host)
+    assert all(text in one.retmsg for one in answers(host, document)), answers(host, document)
+    Harness(host).use_cases.permissions.revoke("9999", [WORK, DATA])
+    for answer in answers(host, document):
+        assert (answer.retcode, answer.retmsg) == (108, NOT_GRANTED.format("component Work"))
+
+
+def test_which_components_are_here_is_told_to_nobody_without_a_grant() -> None:
+    host, document = strict_host(), job(ROLES, A)
+    document = replace(document, dsl={"components": {"a": {"module": "Nowhere"}}})
+    assert all("'Nowhere' is not known here; known: Upload, Work" in one.retmsg for one in answers(host, document))
+    Harness(host).use_cases.permissions.revoke("9999", [WORK, DATA])
+    for answer in answers(host, document):
+        text = "host 10000 has granted nothing to party 9999 (flow privilege grant, there)"
+        assert (answer.retcode, answer.retmsg) == (108, text)
 
 
 @pytest.mark.parametrize("cores", [2, 999])
