@@ -105,6 +105,7 @@ class Gateway:
         self._leaf: Leaf | None = None             # in the context
         self._open: dict[asyncio.Task[None], _Open] = {}          # in the order in which they came
         self._handshakes: dict[asyncio.Task[None], _Open] = {}    # the same
+        self._on_streams: set[asyncio.Task[None]] = set()         # of `_open`; `Carries.check` bounds them
         self._freed = asyncio.Event()
 
     async def run(self, ready: Callable[[], None]) -> None:
@@ -185,7 +186,7 @@ class Gateway:
 
     async def _space(self) -> None:
         """Wait until one more connection fits. Those that wait stay with the kernel."""
-        while len(self._open) >= self._limits.connections:
+        while len(self._open) - len(self._on_streams) >= self._limits.connections:
             self._freed.clear()
             await self._freed.wait()
 
@@ -208,6 +209,7 @@ class Gateway:
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._open.pop(task).sock.close()          # also if it was canceled before it began
         self._handshakes.pop(task, None)
+        self._on_streams.discard(task)
         self._freed.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             LOG.error("a connection of another party failed", exc_info=error)
@@ -264,6 +266,8 @@ class Gateway:
             with setting.shares.connection(one.peer.party_id if one.peer is not None else "") as share:
                 upgraded = await one.requests.serve(share)
             if upgraded is not None and setting.streams is not None:
+                self._on_streams.add(one.task)
+                self._freed.set()
                 one.on_stream()
                 await setting.streams.carry(upgraded)
         except Refused as refusal:

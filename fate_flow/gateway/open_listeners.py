@@ -63,6 +63,7 @@ class _Listener:
         self._all = setting
         self._limits = setting.limits
         self._open: dict[asyncio.Task[None], tuple[PeerConnection, str, socket.socket]] = {}
+        self._on_streams: set[asyncio.Task[None]] = set()          # of `_open`; `Carries.check` bounds them
         self._freed = asyncio.Event()
 
     async def accept(self) -> None:
@@ -73,7 +74,7 @@ class _Listener:
     async def _space(self) -> None:
         """Wait until one more connection fits. If there are too many, the oldest one without a complete request is
         ended: an honest request comes with its connection, so the honest ones are left."""
-        while len(self._open) >= self._limits.connections:
+        while len(self._open) - len(self._on_streams) >= self._limits.connections:
             self._freed.clear()
             for task, (requests, origin, _) in self._open.items():
                 if not (requests.has_request or requests.carries_stream) and not task.cancelling():
@@ -92,16 +93,27 @@ class _Listener:
             return
         set_options(sock)
         requests = PeerConnection(OpenStream(sock), self._kind, address, self._all)
-        task = asyncio.create_task(_served(requests, self._all.streams))
+        task = asyncio.create_task(self._serve(requests))
         self._open[task] = requests, origin, sock
         task.add_done_callback(self._forget)
 
     def _forget(self, task: asyncio.Task[None]) -> None:
         _, _, sock = self._open.pop(task)
         sock.close()                               # also if it was canceled before it began
+        self._on_streams.discard(task)
         self._freed.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             LOG.error("a connection without TLS failed", exc_info=error)
+
+    async def _serve(self, requests: PeerConnection) -> None:
+        with suppress(OSError):              # the connection has broken
+            upgraded, streams = await requests.serve(None), self._all.streams
+            if upgraded is not None and streams is not None:
+                task = asyncio.current_task()
+                assert task is not None
+                self._on_streams.add(task)
+                self._freed.set()
+                await streams.carry(upgraded)
 
     async def end(self) -> None:
         """Let the requests that are under way end; nothing else."""
@@ -117,10 +129,3 @@ class _Listener:
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
-
-
-async def _served(requests: PeerConnection, streams: Carries | None) -> None:
-    with suppress(OSError):              # the connection has broken
-        upgraded = await requests.serve(None)
-        if upgraded is not None and streams is not None:
-            await streams.carry(upgraded)

@@ -25,7 +25,8 @@ from fate_flow.settings.settings import Settings
 from fate_flow.store.database.opening import open_database
 from fate_flow.store.sql.store import SqlStore
 
-_FILES = 8192
+_FILES, _FILES_OF_REQUESTS = 8192, 1024
+_LEAST_STREAMS = 128                    # the default quota of one party
 _MODULES = ("fate_flow.gateway.process", "fate_flow.streams.streams")
 
 
@@ -90,7 +91,7 @@ class GatewayParts:
         from fate_flow.server.stream_ways import StreamWays
         from fate_flow.streams.streams import Streams
 
-        _allow_many_files()
+        most_streams = most_streams_with(_allow_many_files())
         settings = self.settings
         threads = settings.http_threads * settings.http_workers
         limits = Limits.of_server(threads, settings.limits.max_request_bytes, settings.quotas)
@@ -107,7 +108,7 @@ class GatewayParts:
         ways = StreamWays(joined, store, self.own, expecting_answers(self.signature, joined, store))
 
         def make_streams() -> Streams:
-            return Streams(stream_sessions(settings), self.look, ways, settings.quotas)
+            return Streams(stream_sessions(settings), self.look, ways, settings.quotas, most_streams)
 
         listeners = Listeners(self.listener, self.dialed) if self.listener and self.dialed else None
         without_tls = {Unproved.PLAIN: self.plain, Unproved.PROXY: self.proxied}
@@ -146,8 +147,16 @@ def _own_tls(settings: Settings) -> OwnTls:
         raise FlowError(f"{place}: {error.message}") from error
 
 
-def _allow_many_files() -> None:
-    """Let this process have a stream's two sockets for as many streams as quotas allow, beyond the usual 1024 files."""
+def _allow_many_files() -> int:
+    """Let this process open files for many streams beyond the usual 1024; return how many it may open."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if most == resource.RLIM_INFINITY else min(most, _FILES)
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+    return wanted
+
+
+def most_streams_with(files: int) -> int:
+    """Return how many streams all other parties together may have here, if this process may open so many files.
+
+    A stream takes two. Half of what requests do not need is left for the streams of this party's own workers."""
+    return max(_LEAST_STREAMS, (files - _FILES_OF_REQUESTS) // 4)

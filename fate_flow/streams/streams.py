@@ -76,13 +76,16 @@ class Streams:
     """`look`: the Unix socket at which somebody who has changed the folder of `sessions` waits until that was seen."""
 
     def __init__(
-        self, sessions: StreamSessions, look: socket.socket, ways: Ways, quotas: Quotas, signs: SignsOfLife = USUAL
+        self, sessions: StreamSessions, look: socket.socket, ways: Ways, quotas: Quotas, most: int,
+        signs: SignsOfLife = USUAL,
     ) -> None:  # fmt: skip
+        """`most`: how many streams all other parties together may have opened here."""
         self._signs = signs
         self._sessions = sessions
         self._look = look
         self._ways = ways
         self._quotas = quotas
+        self._most = most
         self._loop = asyncio.get_running_loop()
         self._attempts: dict[str, _Attempt] = {}           # by file
         self._calls: set[asyncio.Task[None]] = set()       # of workers here that have connected
@@ -250,25 +253,31 @@ class Streams:
     # ------------------------------------------------------------------ workers here that listen
 
     def check(self, share: str) -> None:
-        """Raise Refused if a party has as many streams here as it may have."""
+        """Raise Refused if a party has as many streams here as it may have, or all other parties together have."""
         party_id = share.partition(" ")[0]
         if self._of_share[party_id] >= self._quotas.of(party_id).streams:
             raise Refused(429, self._quotas.too_many_streams(party_id))
+        if self._of_share.total() >= self._most:
+            raise Refused(503, "this server carries as many streams of other parties as it can: try again later")
 
     async def carry(self, upgraded: Upgraded) -> None:
         """Carry the stream of a connection of another gateway to the worker that the application has named."""
-        said, party_id = upgraded.said, upgraded.share.partition(" ")[0]
-        if said.get("call"):
-            with suppress(OSError):
-                await answer_call(upgraded)
-            return
+        with self._counted(upgraded.share.partition(" ")[0]):
+            if upgraded.said.get("call"):
+                with suppress(OSError):
+                    await answer_call(upgraded)
+            else:
+                await self._carry(upgraded)
+
+    async def _carry(self, upgraded: Upgraded) -> None:
+        said = upgraded.said
         session, name = Session(**said["session"]), str(said["port"])
         caller, address = Party(**said["from"]), Address(**said["address"])
         self._follow()
         attempt = next((one for one in self._attempts.values() if one.session.session == session), None)
         if attempt is None:
             return                     # it has ended since the application was asked
-        with self._counted(party_id), self._ends_with(attempt):
+        with self._ends_with(attempt):
             async with self._carried(attempt, upgraded.stream, upgraded.leftover, name, caller) as (stream, line):
                 sock = await self._listening(attempt, address, line, name)
                 if sock is None:

@@ -19,6 +19,7 @@ from fate_flow.core.record.refusal_counts import Cause
 from fate_flow.gateway.application import Application
 from fate_flow.gateway.gateway import Gateway, Listeners
 from fate_flow.gateway.limits import Limits
+from fate_flow.gateway.peer_connection import Upgraded
 from fate_flow.gateway.peers import Peers
 from fate_flow.peers.tls import PeerKey, client_context
 from tests.kit.peers.handshakes import NOW, TlsParty, ms, tls_party
@@ -226,8 +227,43 @@ class World:
         peer.close()
 
 
+@dataclass
+class HeldStreams:
+    """Carries nothing: each stream stays open until the end of the test."""
+
+    carried: list[Upgraded] = field(default_factory=list)
+
+    def check(self, share: str) -> None:
+        """There may be any number."""
+
+    async def carry(self, upgraded: Upgraded) -> None:
+        self.carried.append(upgraded)
+        await asyncio.Event().wait()
+
+
+STREAM_JOB = "202601010000000000001"
+STREAM_PATH = f"/v1/exchange/stream/{STREAM_JOB}/{STREAM_JOB}_train/0/abcdef01/host/10000/guest/9999/fl"
+UPGRADE = [("Connection", "Upgrade"), ("Upgrade", "fate-flow-stream")]
+SAID = {
+    "retcode": 0, "port": "fl", "from": {"role": "host", "party_id": "10000"},
+    "address": {"host": "127.66.7.8", "port": 40000},
+    "session": {
+        "job_id": STREAM_JOB, "task_id": f"{STREAM_JOB}_train", "version": 0, "incarnation": "abcdef01",
+        "role": "guest", "party_id": "9999",
+    },
+}  # fmt: skip
+"""How an application allows a stream."""
+
+
+async def allows_streams(served: Served) -> Reply:
+    """How an application behaves that allows each stream."""
+    return 200, [], json.dumps(SAID if served.values("X-Fate-Flow-Stream") else {"retcode": 0}).encode()
+
+
 @asynccontextmanager
-async def gateway_world(*, behaves: Behaviour = _ok, **limits: Any) -> AsyncIterator[World]:
+async def gateway_world(
+    *, behaves: Behaviour = _ok, streams: HeldStreams | None = None, **limits: Any
+) -> AsyncIterator[World]:  # fmt: skip
     """`limits`: those of the gateway that differ from the defaults."""
     with tempfile.TemporaryDirectory(prefix="gw") as name:
         folder = Path(name)
@@ -242,7 +278,7 @@ async def gateway_world(*, behaves: Behaviour = _ok, **limits: Any) -> AsyncIter
         application = Application(folder, SOCKET, chosen)
         refused: list[RefusedCaller] = []
         gateway = Gateway(
-            listeners, own.own, keys, application, folder, chosen, lambda: now[0], None,
+            listeners, own.own, keys, application, folder, chosen, lambda: now[0], streams,
             lambda *refusal: refused.append(refusal),
         )  # fmt: skip
         ready = asyncio.Event()

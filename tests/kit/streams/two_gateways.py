@@ -114,11 +114,11 @@ class Side:
         return why
 
 
-def side_in(folder: Path, ways: Ways, quotas: Quotas, signs: SignsOfLife = USUAL) -> Side:
+def side_in(folder: Path, ways: Ways, quotas: Quotas, signs: SignsOfLife = USUAL, most: int = 1000) -> Side:
     (folder / "streams").mkdir(parents=True, exist_ok=True)
     look = listen_at(folder / "look")
     sessions = StreamSessions(folder / "streams", folder / "look")
-    return Side(folder, sessions, Streams(sessions, look, ways, quotas, signs))
+    return Side(folder, sessions, Streams(sessions, look, ways, quotas, most, signs))
 
 
 @dataclass
@@ -151,19 +151,20 @@ class World:
         return await asyncio.start_server(serve, self.listens_at.host, self.listens_at.port)
 
 
-def _world(folder: Path, quotas: Quotas, signs: SignsOfLife) -> World:
+def _world(folder: Path, quotas: Quotas, signs: SignsOfLife, most: int = 1000) -> World:
     ways = Ways()
-    host, guest = (side_in(folder / name, ways, quotas, signs) for name in ("host", "guest"))
+    host, guest = (side_in(folder / name, ways, quotas, signs, most) for name in ("host", "guest"))
     return World(host, guest, AskedApplication(folder), ways)
 
 
 @asynccontextmanager
 async def world_in(
     folder: Path, quotas: Quotas | None = None, signs: SignsOfLife = USUAL, kind: Unproved = Unproved.PLAIN,
-    application: AskedApplication | None = None,
+    application: AskedApplication | None = None, most: int = 1000,
 ) -> AsyncIterator[World]:  # fmt: skip
-    """The host's gateway has streams; that of the guest also has a listener for other parties, without TLS."""
-    world, limits = _world(folder, quotas or Quotas(), signs), Limits()
+    """The host's gateway has streams; that of the guest also has a listener for other parties, without TLS. `most`
+    streams of all other parties."""
+    world, limits = _world(folder, quotas or Quotas(), signs, most), Limits()
     world.application = application or world.application
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)

@@ -25,11 +25,15 @@ from fate_flow.gateway.unproved import Unproved, limits_of_unproved
 from tests.kit.gateway.gateway_world import (
     OWN,
     SOCKET,
+    STREAM_PATH,
+    UPGRADE,
     Behaviour,
+    HeldStreams,
     Peer,
     RefusedCaller,
     Served,
     StubApplication,
+    allows_streams,
     listening,
     released,
     request,
@@ -61,7 +65,9 @@ class Open:
 
 
 @asynccontextmanager
-async def open_world(*, behaves: Behaviour | None = None, **limits: Any) -> AsyncIterator[Open]:
+async def open_world(
+    *, behaves: Behaviour | None = None, streams: HeldStreams | None = None, **limits: Any
+) -> AsyncIterator[Open]:  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="gw") as name:
         folder, chosen = Path(name), replace(Limits(), **limits)
         stub = StubApplication(**({"behaves": behaves} if behaves else {}))
@@ -70,7 +76,7 @@ async def open_world(*, behaves: Behaviour | None = None, **limits: Any) -> Asyn
         listeners: dict[Unproved, socket.socket] = {kind: listening(folder / kind.name) for kind in Unproved}
         refused: list[RefusedCaller] = []
         listening_to = OpenListeners(
-            listeners, OWN, application, folder, chosen, shares, None, lambda *refusal: refused.append(refusal)
+            listeners, OWN, application, folder, chosen, shares, streams, lambda *refusal: refused.append(refusal)
         )
         serving = asyncio.create_task(listening_to.run())
         try:
@@ -159,6 +165,23 @@ def test_too_many_connections_cost_the_oldest_without_a_request() -> None:
             assert (await first.answer()).status == 200
             for one in flood:
                 one.close()
+
+    run(test())
+
+
+def test_streams_are_not_among_the_connections() -> None:
+    async def test() -> None:
+        streams = HeldStreams()
+        async with open_world(behaves=allows_streams, streams=streams) as world:
+            peers = []
+            for _ in range(LIMITS.connections):
+                peers.append(await world.connect())
+                assert (await peers[-1].ask(STREAM_PATH, b"", [*SOURCE, *UPGRADE])).status == 101
+            await world.honest()
+            assert seconds() < 1
+            assert (len(streams.carried), world.refused) == (LIMITS.connections, [])
+            for peer in peers:
+                peer.close()
 
     run(test())
 

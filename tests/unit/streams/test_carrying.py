@@ -16,6 +16,7 @@ import pytest
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
 from fate_flow.core.streams.counts import PortCount
 from fate_flow.gateway.refusals import Refused
+from fate_flow.server.gateway_parts import most_streams_with
 from fate_flow.streams import owners
 from tests.kit.streams.two_gateways import GUEST, HOST, JOB, World, echo, session_of, side_in, world_in
 
@@ -270,6 +271,34 @@ def test_a_party_has_as_many_streams_as_its_quota(tmp_path: Path) -> None:
                         await asyncio.sleep(0.01)
 
     asyncio.run(test())
+
+
+def test_all_other_parties_together_have_a_number_of_streams(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world_in(tmp_path, most=1) as world:
+            await world.open()
+            begun = asyncio.Event()
+
+            async def held(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                begun.set()
+                await echo(reader, writer)
+
+            async with await world.listen(held):
+                reader, writer = await world.connect()
+                writer.write(b"1")
+                await begun.wait()
+                with pytest.raises(Refused, match="as many streams of other parties as it can"):
+                    world.guest.streams.check("10001")
+                writer.write_eof()
+                assert await reader.read() == b"<1>"
+                writer.close()
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(("files", "streams"), [(8192, 1792), (2048, 256), (1024, 128)])
+def test_there_are_as_many_streams_as_the_process_may_open_files(files: int, streams: int) -> None:
+    assert most_streams_with(files) == streams
 
 
 @pytest.mark.parametrize("connects", [socket.AF_INET, socket.AF_INET6])

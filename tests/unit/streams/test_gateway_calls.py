@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 import socket
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from fate_flow.core.model.spec import Party
+from fate_flow.core.quotas.quota import PartyQuota, Quotas
+from fate_flow.core.streams.frames import END
+from fate_flow.gateway.refusals import Refused
 from fate_flow.relay.stream_calls import GatewayCalls
+from tests.kit.gateway.gateway_world import UPGRADE, request
 from tests.kit.streams.line import Line, a_line
 from tests.kit.streams.two_gateways import GUEST, HOST, SECONDS, dialed_world_in, world_in
 
@@ -37,6 +42,32 @@ def test_a_party_that_dials_is_called_over_a_connection_that_it_keeps_open(tmp_p
         async with dialed_world_in(tmp_path) as world:
             assert await world.host.call() == ""
             assert len(world.application.targets) == 1
+
+    asyncio.run(test())
+
+
+PATH = "/v1/exchange/stream/call/host/10000/guest/9999"
+
+
+def test_a_call_takes_of_the_streams_of_its_party(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world_in(tmp_path, Quotas("9999", PartyQuota(streams=1))) as world:
+            streams, place = world.guest.streams, urlsplit(world.ways.urls[GUEST.party_id])
+            reader, writer = await asyncio.open_connection(place.hostname, place.port)
+            writer.write(request(PATH, b"", [("SRC-PARTY-ID", HOST.party_id), *UPGRADE]))
+            assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+            assert await reader.readexactly(len(END)) == END
+            with pytest.raises(Refused, match=r"at most 1 \(quotas.default.streams"):
+                streams.check(HOST.party_id)
+            writer.write(END)
+            assert await reader.read() == b""
+            writer.close()
+            while True:                  # until the gateway has seen the end
+                try:
+                    streams.check(HOST.party_id)
+                    break
+                except Refused:
+                    await asyncio.sleep(0.01)
 
     asyncio.run(test())
 
