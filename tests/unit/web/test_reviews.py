@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.model.document import Disclosure, JobDocument
 from fate_flow.core.model.job import JobKey
 from fate_flow.services.context.documents import digest_of
 from fate_flow.store.values import Document
-from fate_flow.web.jobs.document_changes import MANY_VALUES, MOST_SHOWN, changes
+from fate_flow.web.jobs.document_changes import MOST_SHOWN, changes
 from fate_flow.web.jobs.shown_parameters import MOST_SHOWN as MOST_PARAMETERS
 from fate_flow.web.pages import CALM, FRESH
 from tests.kit.api.client_world import GUEST, HOST, TOY, TOY_CONF, World, make_world
@@ -125,6 +127,26 @@ def test_every_value_is_compared_in_full_with_its_type(before: object, now: obje
     assert changes(conf({"p": before}), conf({"p": before})).is_same
 
 
+KEYS = st.sampled_from(["a", "b", "a.b", "a[0]", "[0]", '"a"', "", "0", "(defaults)", "runtime_conf", "\u043e", "o"])
+VALUES = st.recursive(
+    st.sampled_from([None, True, False, 0, 1, 1.0, "", "1", "a"]),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(KEYS, inside, max_size=3), max_leaves=12,
+)  # fmt: skip
+
+
+@settings(max_examples=40)
+@given(st.dictionaries(KEYS, VALUES, max_size=3), st.dictionaries(KEYS, VALUES, max_size=3))
+def test_two_documents_differ_where_and_only_where_their_json_does(before: Any, now: Any) -> None:
+    differ = changes(replace(TOY, runtime_conf=before), replace(TOY, runtime_conf=now))
+    assert differ.is_same is (json.dumps(before, sort_keys=True) == json.dumps(now, sort_keys=True))
+    places = [one.place for one in differ.rows]
+    assert len(places) == len(set(places)) == differ.count
+    assert all(one.before != one.now for one in differ.rows)
+    back = changes(replace(TOY, runtime_conf=now), replace(TOY, runtime_conf=before))
+    assert {(one.place, one.now, one.before) for one in back.rows} == {
+        (one.place, one.before, one.now) for one in differ.rows}  # fmt: skip
+
+
 def test_what_differs_is_shown_in_ascii_so_nothing_looks_like_something_else() -> None:
     latin, cyrillic, turned = "loans", "l\u043eans", "\u202esnaol"
     rows = changes(conf({latin: latin}), conf({cyrillic: turned, "\ud800": "\udfff"})).rows
@@ -167,8 +189,9 @@ def test_many_differences_are_shown_in_pages_and_kept(world: World, monkeypatch:
     assert '"k00202": 202' in whole.text
 
 
-def test_a_page_about_a_huge_document_is_asked_for_less_often(world: World) -> None:
-    for count, expected in ((3, FRESH), (MANY_VALUES + 1, CALM)):
+def test_a_page_about_a_huge_document_is_asked_for_less_often(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fate_flow.web.views.MANY_VALUES", 50)
+    for count, expected in ((3, FRESH), (51, CALM)):
         huge = {f"k{number}": list[int]() for number in range(count)}
         job_id = approved_and_review(world, conf({}, huge=huge), conf({}, huge={**huge, "new": count}))
         page = Browser(world).page(f"/board/jobs/{job_id}")

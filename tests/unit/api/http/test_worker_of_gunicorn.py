@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException, HTTPResponse, IncompleteRead
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -29,15 +29,18 @@ HUGE_ANSWER = 64 * 1024 * 1024
 
 
 class App:
-    """Answers with the length of the body; `/huge` with a long answer, `/held` when the test says so. The test answers
-    `/given` itself, over the connections in `given`."""
+    """Answers with the length of the body; `/huge` with a long answer, `/held` when the test says so, `/broken` with a
+    part of its answer. The test answers `/given` itself, over the connections in `given`."""
 
     def __init__(self) -> None:
         self.free = Event()
         self.given: list[socket.socket] = []
 
-    def __call__(self, environ: Mapping[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+    def __call__(self, environ: Mapping[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         body = environ["wsgi.input"].read()
+        if environ["PATH_INFO"] == "/broken":
+            start_response("200 OK", [])
+            return (one or bytes(1 // 0) for one in (b"a part", b""))
         if environ["PATH_INFO"] == "/held":
             assert self.free.wait(SECONDS)
         if environ["PATH_INFO"] == "/given" and (connection := given_away(environ)) is not None:
@@ -158,6 +161,13 @@ def test_a_caller_that_does_not_read_its_answer_is_left(start: Start) -> None:
     served = start(CallerLimits(bodies=1, seconds=SOON), threads=1)
     with served.open(SMALL.replace(b"/small", b"/huge")):
         eventually(lambda: ended(served, LAST) == (200, b"4"), "an answer to another caller")
+
+
+def test_an_answer_that_breaks_off_is_not_taken_for_a_whole_one(start: Start) -> None:
+    served = start(CallerLimits(bodies=1, seconds=NEVER))
+    with served.open(SMALL.replace(b"/small", b"/broken")) as sock, pytest.raises(IncompleteRead) as broken:
+        said(sock)
+    assert broken.value.partial == b"a part"
 
 
 def ended(served: Served, data: bytes) -> tuple[int, bytes] | None:
