@@ -13,6 +13,7 @@ from fate_flow.core.model.job import Command, CommandKind
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.actions import MoveJob
 from fate_flow.store.values import Submission
+from fate_flow.store.views.read_only import ReadOnly, read_again
 from tests.store_contract.cases import (
     DOCUMENT,
     HOST,
@@ -55,11 +56,26 @@ def at_once(store: Any, *calls: Callable[[Any], Any]) -> list[Any]:
     return answers
 
 
+class _Views(ReadOnly):
+    @read_again
+    def before_and_after(self, change: Callable[[], object]) -> list[Any]:
+        with self._reading() as tx:
+            return [tx.heartbeats(), change(), tx.heartbeats()]
+
+
 class StoreRaces(Cases):
     """Several connections at once: of those that want the same, one gets it."""
 
     ROUNDS = 5
     THREADS = 6
+
+    def test_a_view_sees_one_state(self, store: Any, each: Each) -> None:
+        def change() -> None:
+            assert at_once(store, lambda tx: tx.record_heartbeat("10000")) == [None]
+
+        assert _Views(store.database).before_and_after(change) == [{}, None, {}]
+        each.record_heartbeat("10000")           # the next transaction writes again, and sees all
+        assert each.heartbeats() == {"10000": 2}
 
     def test_a_reader_waits_for_nobody(self, store: Any, each: Each) -> None:
         each.record_heartbeat("10000")

@@ -1,7 +1,8 @@
 """Opening the database: SQLite or MySQL/MariaDB by one URL, one connection for each thread.
 
 The settings of every connection are here: SQLite uses WAL with synchronous=FULL, and writes begin IMMEDIATE. MySQL uses
-READ COMMITTED, and counts found rows, so that an UPDATE that matched but changed nothing counts, as in SQLite.
+READ COMMITTED, and counts found rows, so that an UPDATE that matched but changed nothing counts, as in SQLite. A
+snapshot is REPEATABLE READ there: all its queries see the same state, as in SQLite.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ LOCK_SECONDS = 15
 _KEPT_PARSED = 400
 """Statements that a connection of SQLite keeps parsed. A scheduler has more than Python's 128, and parsing one with all
 columns of a job takes longer than running it."""
+
+
+_SNAPSHOT = "REPEATABLE READ, READ ONLY"
 
 
 class _Logged:
@@ -76,6 +80,10 @@ class _Sqlite(_Logged, SqliteDatabase):
         except sqlite3.Error:
             with __exception_wrapper__:
                 raise
+
+    def snapshot(self) -> Any:
+        """Return a transaction that only reads: it sees one state of the database."""
+        return self.atomic()
 
     def begin(self, lock_type: str | None = None) -> None:
         """Begin a transaction; before one that writes (`IMMEDIATE`), take the fair lock."""
@@ -140,6 +148,24 @@ class _MySql(_Logged, MySQLDatabase):
         with connection.cursor() as cursor:
             cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {LOCK_SECONDS}")
         return connection
+
+    def snapshot(self) -> Any:
+        """Return a transaction that only reads: it sees one state of the database, that of its first query."""
+        return self.atomic(_SNAPSHOT)
+
+    def begin(self, isolation_level: str | None = None) -> None:
+        """Begin a transaction. `isolation_level`: of this one alone; None: that of the connection."""
+        if isolation_level is None:
+            super().begin()
+            return
+        connection = self.connection()
+        try:
+            with __exception_wrapper__:
+                connection.query(f"SET TRANSACTION ISOLATION LEVEL {isolation_level}")
+                connection.query("BEGIN")
+        except BaseException:
+            self.close()         # or the next transaction would have this level
+            raise
 
 
 def open_database(url: str, home: Path, log_sql: LogSql | None = None) -> Database:
@@ -224,6 +250,7 @@ def create_if_missing(url: str) -> None:
 
 _TRY_AGAIN = frozenset({
     1020,        # the record was changed since it was read
+    1412,        # a table was altered since the snapshot
     1205, 1213,  # waited too long for a lock; a deadlock
 })  # fmt: skip
 _GONE = frozenset({

@@ -82,8 +82,7 @@ class SqlStore:
         """Read without a lock; all reads see what was committed when the first one began. Raises StorageFailed.
 
         SQLite cannot shorten its journal meanwhile, so nothing waits for anybody inside."""
-        level = {} if self.database.is_sqlite else {"isolation_level": "REPEATABLE READ"}
-        with self.reading() as tx, self.database.atomic(**level):
+        with self.reading() as tx, self.database.snapshot():
             yield tx
 
     def _check_is_bound(self) -> None:

@@ -184,5 +184,5 @@ class BoardViews(ReadOnly):
     @read_again
     def reviews(self) -> int:
         """Return the number of jobs that this party has to approve."""
-        with self._reading():
+        with self._one_query():
             return count_reviews()

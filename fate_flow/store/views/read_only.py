@@ -41,8 +41,13 @@ class ReadOnly:
     @contextmanager
     def _reading(self) -> Iterator[SqlTransaction]:
         """Open a snapshot. Raises StorageFailed if the database does not answer."""
+        with self._one_query() as tx, self._database.snapshot():
+            yield tx
+
+    @contextmanager
+    def _one_query(self) -> Iterator[SqlTransaction]:
+        """Open a context for one query: it is a snapshot by itself, without statements around it. Raises as above."""
         assert JobRow._meta.database is self._database, "a process has one database: the models are bound to it"
         with reading_refused(self._database):
             self._database.connect(reuse_if_open=True)
-            with self._database.atomic():
-                yield SqlTransaction(self._database, None, self._segment_files)
+            yield SqlTransaction(self._database, None, self._segment_files)

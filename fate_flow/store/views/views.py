@@ -110,7 +110,7 @@ class Views(ReadOnly):
     @read_again
     def document(self, job_id: str) -> Document | None:
         """Return the submitted document of a job."""
-        with self._reading() as tx:
+        with self._one_query() as tx:
             return tx.document(job_id)
 
     @read_again
@@ -164,7 +164,7 @@ class Views(ReadOnly):
             JobRow.f_resource_in_use == True  # noqa: E712
         )
         names = tuple(fields)
-        with self._reading():
+        with self._one_query():
             read = (*names, "elsewhere")
             rows = read_rows(_select(JobRow, read).where(holds).order_by(JobRow.f_create_time), JobRow, read)
         return [one for row in rows for one in _at_engines(row)]
@@ -187,7 +187,7 @@ class Views(ReadOnly):
 
     @read_again
     def table(self, namespace: str, name: str) -> TableMeta | None:
-        with self._reading() as tx:
+        with self._one_query() as tx:
             return tx.table(namespace, name)
 
     @read_again
@@ -205,7 +205,7 @@ class Views(ReadOnly):
             return []
         names = tuple(fields)
         query = _select(OutputRow, names).where(where & (OutputRow.f_data_name != READ))
-        with self._reading():
+        with self._one_query():
             ordered = query.order_by(OutputRow.f_job_id, OutputRow.f_task_id)
             return read_rows(ordered.limit(MOST_ROWS), OutputRow, names)
 
@@ -223,13 +223,13 @@ class Views(ReadOnly):
     def metric_pieces(self, job_id: str, after: int, limit: int = MOST_ROWS) -> tuple[MetricPiece, ...]:
         """Return what was saved here of the metrics of a job behind the piece with the number `after`, in order."""
         where = (MetricRow.f_job_id == job_id) & (MetricRow.f_id > after)
-        with self._reading():
+        with self._one_query():
             rows = MetricRow.select().where(where).order_by(MetricRow.f_id).limit(min(limit, MOST_ROWS))
             return tuple(MetricPiece(row.f_id, metric_of(row)) for row in rows)
 
     @read_again
     def summary(self, job_id: str, task: str, party: Party) -> Mapping[str, Any] | None:
-        with self._reading() as tx:
+        with self._one_query() as tx:
             return tx.summary(job_id, task, party)
 
     @read_again
@@ -238,7 +238,7 @@ class Views(ReadOnly):
         where = MetricRow.f_metric_namespace == "upload"
         if job_id:
             where &= MetricRow.f_job_id == job_id
-        with self._reading():
+        with self._one_query():
             query = MetricRow.select(MetricRow.f_job_id, MetricRow.f_meta).where(where)
             found = list(query.order_by(MetricRow.f_id.desc()).limit(min(limit, MOST_ROWS)).tuples())
             return [_upload(job_id, json.loads(meta)) for job_id, meta in found]
@@ -246,7 +246,7 @@ class Views(ReadOnly):
     # ------------------------------------------------------------------ reading
 
     def _first(self, model: Any, names: tuple[str, ...], where: Any) -> Row | None:
-        with self._reading():
+        with self._one_query():
             return next(iter(read_rows(_select(model, names).where(where).limit(1), model, names)), None)
 
 

@@ -45,7 +45,7 @@ from tests.store_contract.bindings import BindingContract
 from tests.store_contract.cases import DOCUMENT, HOST, Cases, Each, a_job, a_task, an_engine
 from tests.store_contract.contract import StoreContract
 from tests.store_contract.moves import MoveContract
-from tests.store_contract.races import StoreRaces
+from tests.store_contract.races import StoreRaces, at_once
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -259,12 +259,13 @@ class TestMySql(Cases):
         Retry()(lambda: each.record_heartbeat("10000"))
         assert each.heartbeats() == {"10000": 2}
 
-    def test_a_reader_that_lost_its_connection_reads_again(self, store: SqlStore, each: Each) -> None:
+    @pytest.mark.parametrize("reads", [SqlStore.reading, SqlStore.snapshot])
+    def test_a_reader_that_lost_its_connection_reads_again(self, store: SqlStore, each: Each, reads: Any) -> None:
         each.record_heartbeat("10000")
         _kill(store)
-        with pytest.raises(StorageFailed), store.reading() as tx:
+        with pytest.raises(StorageFailed), reads(store) as tx:
             tx.heartbeats()
-        with store.reading() as tx:
+        with reads(store) as tx:
             assert tx.heartbeats() == {"10000": 1}
 
     def test_a_connection_lost_in_the_middle_loses_the_transaction(self, store: SqlStore, each: Each) -> None:
@@ -318,11 +319,11 @@ class TestMySql(Cases):
     def test_what_others_committed_is_seen_at_once(self, store: SqlStore, each: Each) -> None:
         """READ COMMITTED: a transaction that lost a race reads what the winner wrote."""
         each.register_engine(an_engine(8), {}, 1)
+        with store.snapshot() as tx:             # REPEATABLE READ, and it alone
+            assert tx.engine("local").cores == 8
         with store.transaction() as tx:
             assert tx.engine("local").cores == 8
-            thread = threading.Thread(target=lambda: each.register_engine(an_engine(16), {}, 2))
-            thread.start()
-            thread.join()
+            at_once(store, lambda other: other.register_engine(an_engine(16), {}, 2))
             assert tx.engine("local").cores == 16
 
     def test_an_update_that_changes_nothing_counts(self, store: SqlStore, each: Each) -> None:
@@ -338,9 +339,7 @@ class TestMySql(Cases):
             store.close()
 
         connect()
-        thread = threading.Thread(target=connect)
-        thread.start()
-        thread.join()
+        at_once(store, lambda _: contexts.append(store.database.connection().ctx))
         assert contexts[0] is contexts[1] is not None
 
     def test_a_wrong_password_is_told_in_one_line(self, mysql: Any) -> None:  # the fixture skips

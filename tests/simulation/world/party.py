@@ -189,6 +189,9 @@ class _Watched:
     def reading(self) -> Any:
         return self._party.store.reading()
 
+    def snapshot(self) -> Any:
+        return self._party.store.snapshot()
+
     def transaction(self) -> Any:
         return self._party.transaction(self._owner)
 
