@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -41,6 +41,7 @@ from fate_flow.store.queries.segments import (
     segment_of_row,
     values_of_segment,
 )
+from fate_flow.store.queries.witnessed import EVIDENCE, LAST_CHARACTER, WITNESSED, WITNESSED_BELOW
 from fate_flow.store.segment_files import SegmentFiles
 from fate_flow.store.sql.unit import LogStatusWrite, SqlUnitOfWork, TakenBack
 
@@ -146,6 +147,12 @@ def by_id(one: StoredEntry) -> int:
     return one.id
 
 
+def _each_once(kept: Iterable[StoredEntry], rows: Iterable[StoredEntry]) -> tuple[StoredEntry, ...]:
+    """Return the entries of both in the order of writing. Some are in both if they moved from rows, which were read
+    first, into a file."""
+    return tuple(sorted({one.id: one for one in (*rows, *kept)}.values(), key=by_id))
+
+
 class Record(Segments):
     """Part of the transaction. `contract.Transaction` documents the methods."""
 
@@ -212,8 +219,17 @@ class Record(Segments):
         return max((one.end for one in self.batches(log, epoch, last[0] or 0 if last else 0, 1)), default=0)
 
     def sealed_entries(self, log: str, epoch: int, first: int, most: int) -> tuple[StoredEntry, ...]:
-        found = self._in_files(log, epoch, first, most)
-        return (*found, *self._rows_of(log, epoch, first, most - len(found)))
+        seen: Segment | None = None
+        while True:
+            found = self._in_files(log, epoch, first, most)
+            rows = self._rows_of(log, epoch, first, most - len(found))
+            end = first + len(found)
+            if len(found) == most or (rows and rows[0].index == end):
+                return (*found, *rows)
+            last = self.last_segment(log, epoch)      # entries may have moved into a file between the two reads
+            if last is None or last.end <= end or last == seen:
+                return (*found, *rows)
+            seen = last
 
     def _rows_of(self, log: str, epoch: int, first: int, most: int) -> list[StoredEntry]:
         return list(map(_entry_of, _SEALED.rows(self._database, epoch, log, first, most))) if most else []
@@ -225,12 +241,12 @@ class Record(Segments):
 
     def record_of_job(self, job_id: str) -> tuple[StoredEntry, ...]:
         rows, kept = map(_entry_of, _OF_JOB.rows(self._database, job_id)), self.of_job_in_files(job_id)
-        return tuple(sorted([*kept, *rows], key=by_id)) if kept else tuple(rows)
+        return _each_once(kept, rows) if kept else tuple(rows)
 
     def record_after(self, entry_id: int, most: int) -> tuple[StoredEntry, ...]:
         rows = tuple(map(_entry_of, _AFTER.rows(self._database, entry_id, most)))
         kept = self._in_files_after(entry_id, most, rows[-1].id if len(rows) == most else None)
-        return tuple(sorted([*kept, *rows], key=by_id)[:most]) if kept else rows
+        return _each_once(kept, rows)[:most] if kept else rows
 
     def put_checkpoint(self, log: str, checkpoint: StoredCheckpoint) -> None:
         key = {"f_log": log, "f_epoch": checkpoint.epoch, "f_size": checkpoint.size}
@@ -250,7 +266,7 @@ class Record(Segments):
         return tuple(_checkpoint_of(row) for row in _CHECKPOINTS.rows(self._database, log, epoch))
 
     def witnessed(self, origin: str) -> StoredCheckpoint | None:
-        row = _WITNESSED.row(self._database, origin)
+        row = WITNESSED.row(self._database, origin)
         return None if row is None else StoredCheckpoint(0, *row)
 
     def put_witnessed(self, origin: str, old_size: int, checkpoint: StoredCheckpoint) -> bool:
@@ -260,7 +276,7 @@ class Record(Segments):
         return hit(new.where(where))
 
     def witnessed_below(self, beginning: str) -> tuple[str, ...]:
-        return tuple(row[0] for row in _WITNESSED_BELOW.rows(self._database, beginning, beginning + _LAST))
+        return tuple(row[0] for row in WITNESSED_BELOW.rows(self._database, beginning, beginning + LAST_CHARACTER))
 
     def add_evidence(self, evidence: Evidence) -> bool:
         row, values = EvidenceRow, {
@@ -276,7 +292,7 @@ class Record(Segments):
     def evidence(self) -> tuple[Evidence, ...]:
         return tuple(
             Evidence(party_id, bool(is_proof), origin, size, first, second, at)
-            for party_id, is_proof, origin, size, first, second, at in _EVIDENCE.rows(self._database)
+            for party_id, is_proof, origin, size, first, second, at in EVIDENCE.rows(self._database)
         )
 
     def person_id(self, name: str, new_id: str) -> str:
@@ -438,28 +454,6 @@ _CHECKPOINT = Prepared(
         RecordCheckpointRow.f_size == Value(size, converter=False)
     ),
     3,
-)  # fmt: skip
-_WITNESSED = Prepared(
-    lambda origin: WitnessedRow.select(WitnessedRow.f_size, WitnessedRow.f_note, WitnessedRow.f_time).where(
-        (WitnessedRow.f_origin == origin) & (WitnessedRow.f_note != "")
-    ),
-    1,
-)
-_LAST = "\x7f"               # after all characters of an origin
-_WITNESSED_BELOW = Prepared(
-    lambda first, last: (
-        WitnessedRow.select(WitnessedRow.f_note)
-        .where((WitnessedRow.f_origin >= first) & (WitnessedRow.f_origin < last) & (WitnessedRow.f_note != ""))
-        .order_by(WitnessedRow.f_origin)
-    ),
-    2,
-)  # fmt: skip
-_EVIDENCE = Prepared(
-    lambda: EvidenceRow.select(
-        EvidenceRow.f_party_id, EvidenceRow.f_is_proof, EvidenceRow.f_origin, EvidenceRow.f_size, EvidenceRow.f_first,
-        EvidenceRow.f_second, EvidenceRow.f_time,
-    ).order_by(EvidenceRow.f_time, EvidenceRow.f_origin, EvidenceRow.f_size),
-    0,
 )  # fmt: skip
 _EPOCHS = Prepared(
     lambda log: (

@@ -21,12 +21,14 @@ from fate_flow.core.model.errors import UNREACHABLE
 from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.core.record.bundle import read_bundle
+from fate_flow.core.record.checkpoint import read_checkpoint
 from fate_flow.core.wire.v1.witnessing import LogPart
 from fate_flow.services.record.checkpoints import sign_heads
 from fate_flow.services.record.following import newest_position
 from tests.kit.api.client_world import START, World
 from tests.kit.api.recorded_world import JOB, record_job, recorded_world, their_file
 from tests.kit.services.records import SIGNER, salts
+from tests.kit.store.sealed_meanwhile import seal_while_read
 
 
 @pytest.fixture
@@ -140,6 +142,13 @@ def test_the_logs_are_verified_by_the_server(world: World) -> None:
     found = flow(world, "verify", "--json")
     assert found.exit_code == BROKEN
     assert json.loads(found.stdout)["logs"][0]["broken_at"] == 1
+
+
+def test_a_record_that_grows_meanwhile_is_not_called_broken(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    grown = seal_while_read(monkeypatch, signs=True)
+    found = flow(world, "verify")
+    assert (found.exit_code, "BROKEN" in found.stdout) == (NOT_ANCHORED, False), found.stdout
+    assert grown
 
 
 def test_the_server_asks_the_other_parties_if_it_is_told_to(world: World, tmp_path: Path) -> None:
@@ -321,6 +330,19 @@ def test_a_log_with_a_party_is_proved_through_the_server(world: World, tmp_path:
     found = flow(world, "prove", "-p", "10000", "-o", str(file))
     kinds = [json.loads(one.content)["kind"] for one in read_bundle(file.read_text(encoding="utf-8"))]
     assert (found.exit_code, kinds) == (0, ["sent", "answered", "head"])
+
+
+def test_a_log_that_is_signed_anew_meanwhile_is_proved_as_a_whole(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the other party would refuse the file: its checkpoint has more entries."""
+    world.services.context.write(lambda tx: sign_heads(tx, SIGNER, START, salts))
+    file = tmp_path / "for-10000.proof"
+    grown = seal_while_read(monkeypatch, signs=True, after=lambda page: not page)
+    found = flow(world, "prove", "-p", "10000", "-o", str(file))
+    proved = read_bundle(file.read_text(encoding="utf-8"))
+    assert (found.exit_code, {read_checkpoint(one.proof.checkpoint.text).size for one in proved}) == (0, {len(proved)})
+    assert grown
 
 
 @pytest.mark.parametrize(

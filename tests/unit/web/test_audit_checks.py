@@ -20,6 +20,7 @@ from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import add_client
 from tests.kit.api.client_world import START, make_world
 from tests.kit.api.recorded_world import recorded_world, their_file
+from tests.kit.store.sealed_meanwhile import seal_while_read
 from tests.kit.web.browser import Browser, Page
 
 
@@ -55,6 +56,12 @@ def test_each_log_has_a_result_in_words(browser: Browser) -> None:
     assert "not all of them are held by another party yet" in page.readable
     assert "no record key, so no signature was checked" in page.readable
     assert "The same by command: flow audit verify" in page.readable
+
+
+def test_a_record_that_grows_meanwhile_is_not_called_broken(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    grown = seal_while_read(monkeypatch, signs=True)
+    assert "Broken" not in verified(browser).readable
+    assert grown
 
 
 def test_a_changed_entry_is_named_with_its_place(browser: Browser) -> None:

@@ -102,6 +102,23 @@ def test_entries_in_files_are_read_as_those_in_the_database(party: Party) -> Non
     assert {party.verified(log).state for log in (OWN_LOG, PEER_LOG)} == {State.CONSISTENT}
 
 
+@pytest.mark.parametrize("reads", ["_rows_of", "of_job_in_files", "_in_files_after"])
+def test_entries_that_move_while_they_are_read_are_read_once(
+    party: Party, monkeypatch: pytest.MonkeyPatch, reads: str
+) -> None:
+    """Between a look at rows and one at files, in either order, and not in one state of the database."""
+    before, read, moves = party.seen(), getattr(SqlTransaction, reads), [party.keeper]
+
+    def move_and_read(tx: SqlTransaction, *asked: Any) -> Any:
+        if moves:
+            assert all(party.move_all(moves.pop()))
+        return read(tx, *asked)
+
+    monkeypatch.setattr(SqlTransaction, reads, move_and_read)
+    assert party.seen() == before
+    assert (moves, len(party.files())) == ([], 2)
+
+
 def test_the_record_says_which_entries_lie_in_a_file(party: Party) -> None:
     party.move_all()
     with party.store.reading() as tx:
