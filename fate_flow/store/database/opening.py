@@ -34,6 +34,8 @@ columns of a job takes longer than running it."""
 
 
 _SNAPSHOT = "REPEATABLE READ, READ ONLY"
+LOWER_ALL = "lower_all"
+"""A function of SQLite here: the text with all its letters in lower case. Its own LOWER knows A to Z alone."""
 
 
 class _Logged:
@@ -196,9 +198,15 @@ def _sqlite(url: str, home: Path) -> Database:
     if file == ":memory:":
         pragmas = {}
     is_file = file != ":memory:"
-    return _Sqlite(
+    found = _Sqlite(
         file, pragmas=pragmas, timeout=LOCK_SECONDS, check_same_thread=is_file, cached_statements=_KEPT_PARSED
     )
+    found.register_function(_lowered, LOWER_ALL, 1, deterministic=True)
+    return found
+
+
+def _lowered(text: str | None) -> str | None:
+    return text if text is None else text.lower()
 
 
 def _mysql(url: str) -> Database:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from peewee import fn
+from peewee import Database, fn
 
+from fate_flow.store.database.opening import LOWER_ALL
 from fate_flow.store.views.columns import column_of
 
 MOST_VALUES = 500            # in one filter; SQLite allows so many variables, and no client needs more
@@ -50,6 +51,15 @@ NO_INDEX = frozenset({"status"})
 def not_by_index(column: Any) -> Any:
     """Return the column in a form for which the database uses no index, so that it uses the index of the order."""
     return fn.COALESCE(column, "")
+
+
+def has_text(database: Database, column: Any, text: str) -> Any:
+    """Return the condition that a column has this text, with its letters in whichever case, on each database alike."""
+    # LIKE regards A to Z in either case as equal on SQLite, and no letters on MariaDB: the collation is binary.
+    if database.is_sqlite and text.isascii():
+        return column.contains(text)
+    lowered = getattr(fn, LOWER_ALL if database.is_sqlite else "LOWER")(column)
+    return lowered.contains(text.lower())
 
 
 def _within(column: Any, span: Span) -> Any:

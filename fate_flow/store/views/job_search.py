@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from peewee import SQL, Case, fn
@@ -19,6 +21,7 @@ from fate_flow.store.database.models import JobRow, SubmissionRow, TaskRow
 from fate_flow.store.views import board
 from fate_flow.store.views.board import JOB_FIELDS, PAGE, number_of
 from fate_flow.store.views.columns import Row, read_by, read_rows
+from fate_flow.store.views.filters import has_text
 
 COUNTED_AT_ONCE = 200_000
 """Jobs that one request counts where an index has all that the filters ask for; else `MOST_SEARCHED`."""
@@ -183,8 +186,8 @@ def _found_in(keys: Any, search: JobSearch, fields: Sequence[str]) -> tuple[Any,
 def _read_in_rows(row: Any, search: JobSearch) -> list[Any]:
     found = []
     if search.text:
-        text = row.f_name.contains(search.text) | row.f_description.contains(search.text)
-        found.append(text | row.f_job_id.startswith(search.text))
+        texts = (has_text(JobRow._meta.database, one, search.text) for one in (row.f_name, row.f_description))
+        found.append(reduce(or_, texts, row.f_job_id.startswith(search.text)))
     if search.party:
         found.append(_names_party(row, search.party))
     if search.person:
@@ -216,7 +219,9 @@ def _has(rows: Any) -> Any:
 
 def _is_of(by: Any, person: str) -> Any:
     """Return whether this is the name of a client or, behind it in brackets, the name that somebody has typed."""
-    return (by == person) | by.startswith(f"{person} (") | by.endswith(f" ({person})")
+    first, last = f"{person} (", f" ({person})"
+    # LIKE would regard names of different people as equal on SQLite.
+    return (by == person) | (fn.SUBSTR(by, 1, len(first)) == first) | (fn.SUBSTR(by, -len(last)) == last)
 
 
 def _last_of(where: Any, most: int) -> Place | None:

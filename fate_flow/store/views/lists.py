@@ -17,7 +17,7 @@ from fate_flow.store.database.prepared import select_text
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.views.columns import Row, rows_of
 from fate_flow.store.views.count_cache import CountCache
-from fate_flow.store.views.filters import Filters, Span, not_by_index
+from fate_flow.store.views.filters import Filters, Span, has_text, not_by_index
 
 MOST_ROWS = 1000
 
@@ -64,7 +64,7 @@ def matching(query: JobQuery) -> Any:
         (JobRow.f_roles, query.partner),
     ):
         if part:
-            where &= column.contains(part)
+            where &= has_text(JobRow._meta.database, column, part)
     if query.roles:
         where &= JobRow.f_role.in_(query.roles)
     if query.statuses:
