@@ -78,6 +78,13 @@ def that_restarts(world: World) -> str:
     return job_id
 
 
+def that_restarts_and_whose_tasks_have_all_ended(world: World) -> str:
+    job_id = that_restarts(world)
+    world.write("t_task", {"f_job_id": job_id}, f_status="canceled", f_party_status="canceled", f_reason="stopped",
+                f_end_time=1, f_federated_reason="stopped", f_federated_end_time=1)  # fmt: skip
+    return job_id
+
+
 def that_was_stopped_while_it_restarted(world: World) -> str:
     job_id = that_restarts(world)
     world.write("t_job", {"f_job_id": job_id}, f_status="stopping", f_target="canceled", f_reason="stopped_by_user",
@@ -131,6 +138,7 @@ AGAIN = "toy_0 begins again as version 1"
     (with_a_task_that_is_stopped_for_good, "running", ""),
     (with_a_version_that_is_not_due, "running", f"{AGAIN} in 4 s"),
     (that_restarts, "restarting", f"{AGAIN} when guest 9999, host 10000 have stopped"),
+    (that_restarts_and_whose_tasks_have_all_ended, "restarting", ""),
     (that_was_stopped_while_it_restarted, "stopping",
      "ends as canceled when guest 9999, host 10000 have stopped, in 42 s at the latest"),
     (that_waits_for_a_place, "running", "guest 9999: waits in Slurm for 2 nodes since 7 s: Resources"),
@@ -147,6 +155,8 @@ def test_a_list_says_what_a_job_waits_for_as_the_command_does(
     job_id = job(browser.world)
     [listed] = browser.world.ask("job/search")["data"]["jobs"]
     assert (listed["status_detail"], listed["wait_reason"] or "") == (status, text)
+    explained = browser.world.ask("job/explain", {"job_id": job_id})["data"]
+    assert (explained["status_detail"], explained["wait_reason"]) == (status, text)
     listed_here = row(browser, "/board/jobs", job_id)
     assert listed_here.startswith(f"{job_id} {status} guest 9999 ")
     assert listed_here.endswith(text or NO_TIME), "the end of the job is the last column without a reason"

@@ -25,8 +25,10 @@ _TASK_RUNS = (TaskStatus.RUNNING.value, TaskStatus.STOPPING.value)
 def with_conditions_of_jobs(context: Context, rows: list[Row]) -> list[Row]:
     """Set `wait_reason` in the rows of running and stopping jobs; return all rows."""
     running = [row for row in rows if row["status"] in _RUNNING]
-    stopping = {row["job_id"] for row in running if row["status"] == JobStatus.STOPPING.value}
-    known = _conditions(context, {row["job_id"] for row in running}, stopping)
+    others = {
+        row["job_id"] for row in running if row["status"] == JobStatus.STOPPING.value or row["restarting"]
+    }
+    known = _conditions(context, {row["job_id"] for row in running}, others)
     for row in running:
         condition = known.get(row["job_id"])
         if condition is None:
@@ -69,18 +71,18 @@ def _is_its_next(row: Row, restart: Restart) -> bool:
     return bool(row["task_version"] == restart.version - ends)
 
 
-def _conditions(context: Context, job_ids: set[str], ending: Collection[str] = ()) -> dict[str, Condition]:
+def _conditions(context: Context, job_ids: set[str], others: Collection[str] = ()) -> dict[str, Condition]:
     """Return the conditions of those jobs that wait for something; usually, two queries show that none does.
 
-    `ending`: jobs that are stopping, which wait in any case."""
-    return context.read(lambda tx: _conditions_of(context, tx, job_ids, ending)) if job_ids else {}
+    `others`: jobs that are stopping or restarting, which have one in any case."""
+    return context.read(lambda tx: _conditions_of(context, tx, job_ids, others)) if job_ids else {}
 
 
 def _conditions_of(
-    context: Context, tx: Transaction, job_ids: set[str], ending: Collection[str]
+    context: Context, tx: Transaction, job_ids: set[str], others: Collection[str]
 ) -> dict[str, Condition]:
     troubles, found = tx.peer_troubles(), {}
-    for job_id in job_ids if troubles else tx.jobs_with_moving_tasks(job_ids) | set(ending):
+    for job_id in job_ids if troubles else tx.jobs_with_moving_tasks(job_ids) | set(others):
         rows = tx.jobs_here(job_id)
         job = next((row for row in rows if row.is_initiator), rows[0] if rows else None)
         if job is not None and job.status in _RUNS:

@@ -121,7 +121,8 @@ def _condition(snapshot: JobSnapshot, spec: JobSpec | None, limit: int) -> Condi
         return condition_of_copy(job, snapshot.tasks, snapshot.troubles, now)
     if spec is None:
         troubles = troubles_of(job, snapshot.seats, snapshot.troubles, now, limit)
-        return Condition(troubles, {}, waiting=waiting_shares(snapshot.tasks, now))
+        is_restarting = job.is_restarting and job.status is JobStatus.RUNNING
+        return Condition(troubles, {}, is_restarting=is_restarting, waiting=waiting_shares(snapshot.tasks, now))
     view = JobView(job, spec, snapshot.seats, snapshot.tasks, now, fresh_id="0" * 32)
     return condition_of(view, snapshot.troubles, limit)
 
