@@ -46,6 +46,7 @@ from fate_flow.server.periodic.log_keeper import LogKeeper
 from fate_flow.server.periodic.periodic_work import PeriodicWork, stop_all
 from fate_flow.server.periodic.record_keeping import record_keeper
 from fate_flow.server.periodic.record_witnesses import record_work
+from fate_flow.server.periodic.server_steps import ServerSteps, own_server
 from fate_flow.server.periodic.stream_watch import StreamWatch
 from fate_flow.server.periodic.warm_providers import WarmProviders
 from fate_flow.server.runtime import (
@@ -199,6 +200,8 @@ class SchedulerLoop:
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._ticks.start()
+        if self._record_work is None:
+            ServerSteps(self._context, own_server(self._settings)).is_off()
         for work in self._beside:
             work.start()
         try:

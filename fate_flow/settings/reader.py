@@ -47,11 +47,16 @@ from fate_flow.settings.worker_limits import read_worker_limits
 from fate_flow.settings.worker_listen import read_worker_listen
 
 
+def overlay_of(path: Path) -> Path:
+    """Return the file whose settings count instead of those of this one, if it is there."""
+    return path.with_name(f"local.{path.name}")
+
+
 def load_settings(path: Path) -> Settings:
     """Return the settings of this file and its `local.` overlay. Raise BadSettings with a line for each wrong key."""
     path = Path(path).resolve()
     document, where = _read(path), str(path)
-    overlay = path.with_name(f"local.{path.name}")
+    overlay = overlay_of(path)
     if overlay.exists():
         document, where = _merged(document, _read(overlay)), f"{path} with {overlay.name}"
     reader = _Reader(document, path)

@@ -34,6 +34,7 @@ class Kind(StrEnum):
     WORKER = "worker"            # a worker was ordered, or has ended: what it was given and has made (own log)
     EXCHANGE = "exchange"        # what an attempt of a task has got from another seat, or sent to it (own log)
     KEYS = "keys"                # the key list by which others know this party from now on (own log)
+    SERVER = "server"            # a server of this party has begun to keep the record, or ended to (own log)
     SEGMENT = "segment"          # entries of a log lie in a file from now on, and no longer in the database (own log)
     SENT = "sent"                # this party has a message for the other one
     ANSWERED = "answered"        # the other party has answered it

@@ -9,7 +9,7 @@ from fate_flow.core.record.refusal_counts import MINUTE_MS, Cause
 from fate_flow.core.record.shown import ShownEntry
 from fate_flow.core.text.phrases import counted
 
-_WITH_TEXT = ("status", "act", "decision", "worker")
+_WITH_TEXT = ("status", "act", "decision", "worker", "server")
 
 
 def place_of(one: ShownEntry) -> str:
@@ -120,6 +120,14 @@ def _head(_: Mapping[str, Any], one: ShownEntry) -> str:
     return f"commits to the own log in the log with party {one.other}"
 
 
+def _server(said: Mapping[str, Any], _: ShownEntry) -> str:
+    name = f" {said['server']}" if "server" in said else ""
+    return f"server{name} of release {said.get('release')} {_STEPS.get(str(said.get('step')), said.get('step'))}"
+
+
+_STEPS = {"started": "was started", "stopped": "was stopped", "off": "was started without a record (record.switch)"}
+
+
 def _segment(said: Mapping[str, Any], _: ShownEntry) -> str:
     log, first, end = said.get("of"), said.get("first"), said.get("end")
     return f"the entries of log {log}, epoch {said.get('of_epoch')}, from {first} up to {end} lie in a file now"
@@ -142,4 +150,5 @@ _SENTENCES: Mapping[str, Callable[[Mapping[str, Any], ShownEntry], str]] = {
     "status": _status, "act": _act, "question": _question, "replied": _replied, "decision": _decision,
     "refused": _refused, "worker": _worker, "exchange": _exchange, "keys": _keys, "sent": _sent, "answered": _answered,
     "received": _received, "head": _head, "segment": _segment, "epoch": _epoch,
+    "server": _server,
 }  # fmt: skip

@@ -20,6 +20,7 @@ from fate_flow.peers.key_files import LIST_FILE
 from fate_flow.peers.site_key import has_signed
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.periodic.periodic_work import PeriodicWork
+from fate_flow.server.periodic.server_steps import ServerSteps
 from fate_flow.services.context.notifying import notify_of_damage
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.checkpoints import (
@@ -58,13 +59,15 @@ class RecordSealer(PeriodicWork):
         self, context: Context, cosigning: Cosigning, may_work: Callable[[], bool], close: Callable[[], None],
         monotonic: Callable[[], float], wakeup: Wakeup,
         own_keys: Callable[[], tuple[int, str] | None] = lambda: None, poll_seconds: float = POLL_SECONDS,
-        without_sync: WithoutSync = nullcontext,
+        without_sync: WithoutSync = nullcontext, steps: ServerSteps | None = None,
     ) -> None:  # fmt: skip
         """`wakeup` comes after entries of this server, and others are found after `poll_seconds`. `own_keys` returns
         the number and the SHA-256 of the own key list; None if there is none. Seals are committed in the block of
-        `without_sync`: if they are lost with the machine, nothing was signed over them, and they are made again. The
-        thread calls `close` at its end."""
-        super().__init__("record", "the record could not be sealed; it is tried again", close, again=_STAND_BY_SECONDS)
+        `without_sync`: if they are lost with the machine, nothing was signed over them, and they are made again.
+        `steps` writes that the server was started, and stopped. The thread calls `close` at its end."""
+        failure = "the record could not be sealed; it is tried again"
+        super().__init__("record", failure, self._end, again=_STAND_BY_SECONDS)
+        self._close_thread, self._steps = close, steps
         self._context, self._cosigning, self._may_work, self._monotonic = context, cosigning, may_work, monotonic
         self._began = monotonic()
         self._signed_at = self._signed_with_others_at = self._began - SIGN_SECONDS
@@ -76,6 +79,8 @@ class RecordSealer(PeriodicWork):
         self._said = ""
 
     def step(self) -> float:
+        if self._steps is not None:
+            self._steps.started()        # also of a server that stands by
         if not self._may_work():
             return _STAND_BY_SECONDS
         if not self._cosigning.has_asked and self._monotonic() - self._began < _WAIT_SECONDS:
@@ -89,6 +94,11 @@ class RecordSealer(PeriodicWork):
             self.sign(no_own_log)
         due = min(self._due(self._signed_at, SIGN_SECONDS), self._due_with_others())
         return max(0.0, min(due, self._poll_seconds))
+
+    def _end(self) -> None:
+        if self._steps is not None:
+            self._steps.stopped()
+        self._close_thread()
 
     def rouse(self) -> None:
         self._wakeup.wake()

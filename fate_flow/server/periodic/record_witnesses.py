@@ -31,6 +31,7 @@ from fate_flow.server.periodic.record_sealer import (
     log_signer,
     own_list,
 )
+from fate_flow.server.periodic.server_steps import ServerSteps, own_server
 from fate_flow.services.context.ports import Context
 from fate_flow.services.witnesses.cosigning import Cosigning, Offer
 from fate_flow.services.witnesses.foreign import ForeignWitnesses
@@ -145,7 +146,7 @@ def record_work(
     poll_seconds = POLL_SECONDS if settings.one_of is None else SEAL_SECONDS
     sealer = RecordSealer(
         context, cosigning, may_work, close, time.monotonic, wakeup, lambda: own_list(settings.keys_dir), poll_seconds,
-        without_sync,
+        without_sync, ServerSteps(context, own_server(settings)),
     )  # fmt: skip
     witnesses = RecordWitnesses(cosigning, inquirer.ask, inquirer.ask_text, may_work, close)
     threads: tuple[PeriodicWork, ...] = (sealer, witnesses)

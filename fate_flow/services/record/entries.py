@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from fate_flow.core.model.history import HistoryEntry
@@ -175,6 +176,29 @@ def of_exchange(
 def of_own_keys(at: int, number: int, digest: str) -> NewEntry:
     """Return the entry of this party's own key list. `digest`: SHA-256 of its content, which is public."""
     return new_entry(OWN_LOG, Kind.KEYS, at, {"number": number, "list": digest})
+
+
+@dataclass(frozen=True)
+class OwnServer:
+    """A server of this party. `configuration`: the names of its files, each with its SHA-256 in hex, as they were when
+    the server was started. `name`: of the server, if there are several, else empty."""
+
+    release: str
+    configuration: str
+    name: str = ""
+
+
+class ServerStep(StrEnum):
+    STARTED = "started"
+    STOPPED = "stopped"
+    OFF = "off"                  # it was started while `record.switch` is false, beside a record that is there
+
+
+def of_server(one: OwnServer, step: ServerStep, at: int, fresh_salt: FreshSalt) -> NewEntry:
+    """Return the entry of a server that was started or stopped. The digests of its configuration are committed to:
+    whoever knows most of a file may find the rest, such as passwords, by trying."""
+    fields = {"step": step.value, "release": one.release, "server": one.name}
+    return _with_text(OWN_LOG, Kind.SERVER, at, fields, "", "", one.configuration, fresh_salt)
 
 
 def of_segment(segment: Segment, root: str, at: int) -> NewEntry:

@@ -136,6 +136,7 @@ def check_records(strangers: Strangers, job_id: str) -> None:
         shown = strangers.audit(own, "show", "-j", job_id).out
         assert f"with/{other}" in shown
         assert strangers.audit(own, "evidence").code == 0
+        assert f"was started: {own}.yaml " in strangers.audit(own, "search", "--kind", "server").out
         asked = strangers.audit(own, "verify", "--ask", "--json")
         assert "has not said" not in asked.err
         anchors = {one["log"]: one for one in json.loads(asked.out)["logs"]}

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 
+from fate_flow import __version__
 from fate_flow.core.access.key_list import RECORD
-from fate_flow.core.model.errors import BadSettings
+from fate_flow.core.model.errors import BadSettings, StorageFailed
 from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.core.record.entry import OWN_LOG, log_with, read_entry
+from fate_flow.core.record.sentences import sentence_of
+from fate_flow.core.record.shown import ShownEntry
 from fate_flow.core.wire.v1.witnessing import Held
 from fate_flow.peers import key_changes
 from fate_flow.peers.key_changes import RecordKey
@@ -22,7 +28,10 @@ from fate_flow.peers.site_key import PrivateKey, has_signed, load_private_key
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.periodic.record_sealer import POLL_SECONDS, RecordSealer, log_signer, own_list
 from fate_flow.server.periodic.record_witnesses import RecordWitnesses
+from fate_flow.server.periodic.server_steps import ServerSteps, own_server
+from fate_flow.services.record.entries import OwnServer
 from fate_flow.services.witnesses.cosigning import Cosigning
+from fate_flow.settings.reader import load_settings
 from fate_flow.store.database.opening import open_database
 from fate_flow.store.sql.store import SqlStore
 from tests.kit.services.hand_server import HandServer
@@ -54,6 +63,72 @@ def test_the_own_key_list_is_recorded_once_and_again_when_it_has_changed(tmp_pat
         found = [read_entry(one.content) for one in tx.unsealed_entries(9)]
     assert [(one["kind"], one["number"]) for one in found] == [("keys", 1), ("keys", 2)]
     assert len({one["list"] for one in found}) == 2
+
+
+def test_the_record_says_when_a_server_was_started_and_stopped_and_that_it_was_off(tmp_path: Path) -> None:
+    server, ends = HandServer(), list[str]()
+    steps = ServerSteps(server.context, OwnServer("1.2", "conf ab", "a"))
+    steps.stopped()
+    steps.is_off()                       # there is no record yet
+    sealer = RecordSealer(
+        server.context, asked_by_all(server), lambda: True, lambda: ends.append("closed"), lambda: 0.0, Wakeup(),
+        steps=steps,
+    )  # fmt: skip
+    for _ in range(2):
+        sealer.step()
+    sealer.start()
+    sealer.stop()
+    ServerSteps(server.context, OwnServer("1.3", "")).is_off()
+
+    assert ends == ["closed"]
+    with server.store.reading() as tx:
+        entries = (*tx.sealed_entries(OWN_LOG, 1, 0, 9), *tx.unsealed_entries(9))
+        found = [(read_entry(one.content), one.text) for one in entries]
+    assert [(one["kind"], one["step"], one["release"], one.get("server"), text) for one, text in found] == [
+        ("server", "started", "1.2", "a", "conf ab"),
+        ("server", "stopped", "1.2", "a", "conf ab"),
+        ("server", "off", "1.3", None, ""),
+    ]
+    shown = [sentence_of(ShownEntry(OWN_LOG, 1, 0, "", one, "", text)) for one, text in found]
+    assert shown == [
+        "server a of release 1.2 was started: conf ab",
+        "server a of release 1.2 was stopped: conf ab",
+        "server of release 1.3 was started without a record (record.switch)",
+    ]
+
+
+def test_a_server_whose_database_is_away_at_its_start_says_later_that_it_was_started_and_ends_all_the_same() -> None:
+    server = HandServer()
+    steps = ServerSteps(server.context, OwnServer("1.2", ""))
+    is_away = True
+
+    def write(act: Callable[[Any], Any], is_repeatable: bool = False) -> Any:
+        if is_away:
+            raise StorageFailed("away")
+        with server.store.transaction() as tx:
+            return act(tx)
+
+    object.__setattr__(server.context, "write", write)
+    with pytest.raises(StorageFailed):
+        steps.started()
+    is_away = False
+    steps.started()
+    is_away = True
+    steps.stopped()
+    with server.store.reading() as tx:
+        assert [read_entry(one.content)["step"] for one in tx.unsealed_entries(9)] == ["started"]
+
+
+def test_the_configuration_of_a_server_is_known_by_the_digests_of_its_files(tmp_path: Path) -> None:
+    file, overlay = tmp_path / "service_conf.yaml", tmp_path / "local.service_conf.yaml"
+    file.write_text('{party_id: "9999", home: home}', encoding="utf-8")
+    settings = load_settings(file)
+    said = f"service_conf.yaml {sha256(file.read_bytes()).hexdigest()}"
+    assert own_server(settings) == OwnServer(__version__, said)
+    overlay.write_text('{party_id: "10000"}', encoding="utf-8")
+    digest = sha256(overlay.read_bytes()).hexdigest()
+    assert own_server(settings).configuration == f"{said}, local.service_conf.yaml {digest}"
+    assert own_server(replace(settings, conf_path=Path())).configuration == ""
 
 
 def test_one_transaction_seals_what_has_come_since_the_first_entry() -> None:
