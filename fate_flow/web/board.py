@@ -61,8 +61,8 @@ class Board:
         """Return the specification of a job, read once for each document; None if its document cannot be read.
 
         `known`: its document, if it has been read before, with its digest, which is what people approve. The id and the
-        revision alone do not say which document that is: a job whose creation failed elsewhere is forgotten here, and
-        its initiator may create it again with another one."""
+        revision alone do not say which document that is: the id of a job that was removed here is free again, and its
+        initiator may create it with another one."""
         key = f"{job.job_id} {digest}" if known else f"{job.job_id} {job.revision} {job.create_time}"
         found = self._specs.get(key)
         if found is None:

@@ -52,12 +52,13 @@ def form_digest(page: Page) -> str:
 
 
 def test_a_job_that_comes_again_under_its_id_is_shown_as_it_is_now(world: World) -> None:
-    """Its creation failed elsewhere, so it was forgotten here; its id is free for another document."""
+    """It was removed here, and its binding with it: its id is free for another document."""
     browser = Browser(world)
     job_id = add_review(world, conf_with(10))
     assert "data_num all parties 10" in browser.page(f"/board/jobs/{job_id}").readable
     with world.store.transaction() as tx:
         tx.forget_seat(JobKey(job_id, HOST))
+        assert tx.unbind(job_id)
     other = conf_with(999)
     add_review(world, other, job_id)
     page = browser.page(f"/board/jobs/{job_id}")
