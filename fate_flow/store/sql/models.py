@@ -10,6 +10,7 @@ from peewee import fn
 from fate_flow.core.model.spec import ModelReference, Party
 from fate_flow.store.database.json_text import from_json, to_json
 from fate_flow.store.database.model_rows import DeploymentRow, ModelTagRow, StoredModelRow, TaggedModelRow
+from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import hit, insert_new
 from fate_flow.store.sql.unit import SqlUnitOfWork
 from fate_flow.store.values import Deployment, ModelTag, StoredModel
@@ -42,7 +43,8 @@ class Models(SqlUnitOfWork):
         return tuple(map(_model_of, _by_age(found).limit(limit)))
 
     def models_of_job(self, job_id: str) -> tuple[StoredModel, ...]:
-        return tuple(map(_model_of, _by_age(StoredModelRow.select().where(StoredModelRow.f_job_id == job_id))))
+        found = _OF_JOB.rows(self._database, job_id)
+        return tuple(_model_of(StoredModelRow(**dict(zip(_COLUMNS, values, strict=True)))) for values in found)
 
     def bytes_of_models(self) -> Mapping[str, int]:
         row = StoredModelRow
@@ -108,6 +110,12 @@ def _by_age(found: Any) -> Any:
         row.f_create_time.desc(), row.f_model_id, row.f_model_version, row.f_component_name, row.f_output, row.f_role,
         row.f_party_id,
     )  # fmt: skip
+
+
+_COLUMNS = tuple(StoredModelRow._meta.sorted_field_names)
+_OF_JOB = Prepared(         # it is asked for each new job, and finds hardly ever anything
+    lambda job_id: _by_age(StoredModelRow.select().where(StoredModelRow.f_job_id == job_id)).tuples(), 1
+)
 
 
 def _is(reference: ModelReference, party: Party) -> Any:
