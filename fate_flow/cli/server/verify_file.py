@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from fate_flow.cli.console.display import one_line, tell
-from fate_flow.core.record.bundle import LONGEST_BUNDLE, BadBundle, CheckedEntry, check_entry, read_bundle
+from fate_flow.core.record.bundle import LONGEST_BUNDLE, BadBundle, CheckedEntry, check_bundle, read_bundle
 from fate_flow.core.record.note import BadNote
 from fate_flow.core.record.policy import NOBODY, read_policy
 from fate_flow.core.text.phrases import counted
@@ -26,8 +26,11 @@ TROUBLE, NOT_ANCHORED, BROKEN = 2, 3, 4
 def verify(file: Path, policy_file: Path) -> None:
     """Check a file of `fate_flow audit prove` by the keys in a policy alone; no server and no configuration is read.
 
+    Other parties cosign no own log; they hold it by a commitment in the log with them, which the file opens. That party
+    alone can be a witness of a log with one other party, so there one member of each group is enough.
+
     Exit code 0: all entries are proved, and enough witnesses have cosigned. 3: all entries are proved by the signature
-    of their own party alone, which could have signed another past. 4: an entry is not proved. 2: a file cannot be read.
+    of their own party; too few others vouch for some of them. 4: an entry is not proved. 2: a file cannot be read.
 
     Example: fate_flow verify job.proof --policy policy
     """
@@ -35,15 +38,15 @@ def verify(file: Path, policy_file: Path) -> None:
         policy = read_policy(policy_file.read_text(encoding="utf-8"))
         if file.stat().st_size > LONGEST_BUNDLE:
             raise BadBundle(f"the file has more than {LONGEST_BUNDLE} bytes")
-        entries = read_bundle(file.read_text(encoding="utf-8"))
+        bundle = read_bundle(file.read_text(encoding="utf-8"))
     except (BadNote, BadBundle, OSError, UnicodeDecodeError) as error:
         tell(f"Error: {error}")
         raise SystemExit(TROUBLE) from error
-    if not entries:
+    if not bundle.entries:
         tell("Error: the file has no entries")
         raise SystemExit(TROUBLE)
     try:
-        found = [check_entry(one, policy, has_signed) for one in entries]
+        found = check_bundle(bundle, policy, has_signed)
     except BadBundle as error:
         tell(f"not proved: {error}")
         raise SystemExit(BROKEN) from error
@@ -64,4 +67,10 @@ def _summary(found: Sequence[CheckedEntry], is_anchored: bool) -> str:
     if is_anchored:
         names = sorted({name for one in found for name in one.cosigned})
         return f"{count} proved, and cosigned by {', '.join(names)}"
-    return f"{count} proved by the signature of their own party alone: nobody else vouches for that past"
+    alone = sum(not one.cosigned for one in found)
+    if alone == len(found):
+        return f"{count} proved by the signature of their own party alone: nobody else vouches for that past"
+    few = sum(not one.is_enough for one in found)
+    if not few:
+        return f"{count} proved, and cosigned; the policy has no quorum that says by how many witnesses"
+    return f"{count} proved; {few} of them are not cosigned by as many witnesses as the policy asks for"

@@ -70,6 +70,11 @@ def other_party(log: str) -> str:
     return log.removeprefix(_WITH) if log.startswith(_WITH) else ""
 
 
+def log_in(origin: str) -> str:
+    """Return which log of its party this is, by its name for everybody: ROOT KEY/LOG/EPOCH."""
+    return origin.partition("/")[2].rpartition("/")[0]
+
+
 def new_entry(
     log: str, kind: Kind, at: int, fields: Mapping[str, Any], *, job_id: str = "", trace: str = "", salt: str = "",
     text: str = "",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fate_flow.core.record.checkpoint import cosigned_at
+from fate_flow.core.record.entry import other_party
 from fate_flow.core.record.note import COSIGNATURE, ED25519, BadNote, Check, Note, NoteKey, read_note_key
 
 NOBODY = "none"
@@ -28,15 +29,16 @@ class Policy:
         found = {name: cosigned_at(note, key, check) for name, key in self.witnesses.items()}
         return {name: at for name, at in found.items() if at is not None}
 
-    def suffices(self, names: Mapping[str, int], wanted: str = "") -> bool:
-        """Return whether these witnesses are enough."""
+    def suffices(self, names: Mapping[str, int], wanted: str = "", log: str = "") -> bool:
+        """Return whether these witnesses are enough. That party alone can be a witness of a log with one other party,
+        so there one member of each group is enough."""
         wanted = wanted or self.quorum
         if wanted in (NOBODY, *names):
             return True
         if wanted not in self.groups:
             return False
         least, members = self.groups[wanted]
-        return sum(self.suffices(names, one) for one in members) >= least
+        return sum(self.suffices(names, one, log) for one in members) >= (1 if other_party(log) else least)
 
 
 def read_policy(text: str) -> Policy:

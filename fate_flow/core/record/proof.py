@@ -6,7 +6,9 @@ from __future__ import annotations
 from base64 import b64encode
 from dataclasses import dataclass
 
-from fate_flow.core.record.checkpoint import read_checkpoint, read_count
+from fate_flow.core.record.checkpoint import Checkpoint, read_checkpoint, read_count
+from fate_flow.core.record.commitment import opens
+from fate_flow.core.record.entry import Kind, read_entry
 from fate_flow.core.record.note import BadNote, Note, decoded, read_note
 from fate_flow.core.record.tree import HASH_BYTES, MOST_HASHES, includes, leaf_hash
 
@@ -33,6 +35,43 @@ class EntryProof:
         not checked here. Raises BadNote."""
         head = read_checkpoint(self.checkpoint.text)
         return includes(leaf_hash(content), self.index, head.size, self.hashes, head.root)
+
+
+@dataclass(frozen=True)
+class ProvedEntry:
+    """An entry and its proof. `salt` and `text` open its commitment to a message; empty: it stays closed."""
+
+    content: bytes
+    proof: EntryProof
+    salt: str = ""
+    text: str = ""
+
+    @property
+    def origin(self) -> str:
+        """Return the name of its log."""
+        return self.proof.checkpoint.text.partition("\n")[0]
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """What anchors the own log of a party for a third person: no party cosigns that log, but its heads are committed to
+    in the logs with other parties, which those cosign. `entry` commits to a head; `hashes` show that it is a beginning
+    of the head by which entries of the own log are proved."""
+
+    entry: ProvedEntry
+    hashes: tuple[bytes, ...]
+
+
+def committed_head(content: bytes, salt: str, text: str) -> Checkpoint | None:
+    """Return the head of the own log that an entry commits to, as salt and text open it; None if they do not."""
+    try:
+        said = read_entry(content)
+        digest = said.get("own") if said["kind"] == Kind.HEAD else None
+        if isinstance(digest, str) and opens(digest, "own", bytes.fromhex(salt), text.encode()):
+            return read_checkpoint(text)
+    except ValueError:
+        pass
+    return None
 
 
 def read_entry_proof(text: str) -> EntryProof:

@@ -16,11 +16,11 @@ from dataclasses import replace
 from heapq import merge
 
 from fate_flow.core.model.errors import TooLarge
-from fate_flow.core.record.checkpoint import Checkpoint, read_checkpoint
-from fate_flow.core.record.commitment import opens
+from fate_flow.core.record.checkpoint import Checkpoint
 from fate_flow.core.record.entry import OWN_LOG, BadEntry, Kind, log_with, read_entry
-from fate_flow.core.record.log import Head, StoredEntry
+from fate_flow.core.record.log import Head
 from fate_flow.core.record.note import BadNote
+from fate_flow.core.record.proof import committed_head
 from fate_flow.core.record.tree import Edge
 from fate_flow.core.text.phrases import counted
 from fate_flow.core.wire.v1.witnessing import Held
@@ -185,7 +185,7 @@ def _commitments(tx: Transaction, log: LogReport) -> Iterator[tuple[int, Checkpo
     left out if what it commits to was erased."""
     for first in range(0, log.anchored_to, _PAGE):
         for entry in tx.sealed_entries(log.log, log.epoch, first, min(_PAGE, log.anchored_to - first)):
-            head = _opened(entry) if entry.kind == Kind.HEAD else None
+            head = committed_head(entry.content, entry.salt, entry.text) if entry.kind == Kind.HEAD else None
             if head is not None and (epoch := _own_epoch(head.origin)):
                 yield epoch, head, log
 
@@ -201,13 +201,3 @@ def _own_epoch(origin: str) -> int:
     except BadNote:
         return 0
     return epoch if log == OWN_LOG else 0
-
-
-def _opened(entry: StoredEntry) -> Checkpoint | None:
-    try:
-        digest = read_entry(entry.content).get("own")
-        if isinstance(digest, str) and opens(digest, "own", bytes.fromhex(entry.salt), entry.text.encode()):
-            return read_checkpoint(entry.text)
-    except ValueError:
-        pass
-    return None

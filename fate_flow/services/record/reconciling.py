@@ -20,12 +20,13 @@ from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.key_list import RECORD, KeyState
 from fate_flow.core.access.replaced_keys import root_ids, signing_keys
 from fate_flow.core.model.errors import NotFound
-from fate_flow.core.record.bundle import BadBundle, ProvedEntry
+from fate_flow.core.record.bundle import BadBundle
 from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, read_checkpoint
 from fate_flow.core.record.comparison import ALL, About, Finding, Place, Side, compare, equivocations
 from fate_flow.core.record.entry import BadEntry, log_with, read_entry
 from fate_flow.core.record.log import StoredCheckpoint
 from fate_flow.core.record.note import BadNote, Check, Note, NoteKey, read_note
+from fate_flow.core.record.proof import ProvedEntry
 from fate_flow.core.record.tree import leaf_hash, root_of
 from fate_flow.core.text.phrases import counted
 from fate_flow.services.record.checkpoints import place_in
@@ -152,7 +153,7 @@ class LogReader:
 def epochs_in(entries: Iterable[ProvedEntry]) -> Iterator[WholeEpoch]:
     """Yield the epochs in a file that `audit prove -p` has written. Raises BadBundle if an entry is missing, or is not
     the one that its proof is of: so the first one is named."""
-    for origin, group in groupby(entries, lambda one: one.proof.checkpoint.text.partition("\n")[0]):
+    for origin, group in groupby(entries, lambda one: one.origin):
         listed = list(group)
         for index, one in enumerate(listed):
             if one.proof.checkpoint.text != listed[0].proof.checkpoint.text or one.proof.index != index:

@@ -56,7 +56,7 @@ class Comparing:
     def with_file(self, party_id: str, text: str, about: About = ALL) -> tuple[Finding, ...]:
         """Compare with what `audit prove -p` has written at a party. Raises NotFound without a key list of the party;
         BadBundle if the file does not have its whole log, signed; StorageFailed."""
-        return self._compare(self._reader(party_id), epochs_in(read_bundle(text)), about)
+        return self._compare(self._reader(party_id), epochs_in(read_bundle(text).entries), about)
 
     def by_asking(
         self, party_id: str, ask: Ask, monotonic: Callable[[], float], about: About = ALL

@@ -62,8 +62,8 @@ class Record(Protocol):
     def put_checkpoint(self, log: str, checkpoint: StoredCheckpoint) -> None:
         """Keep a checkpoint of a log; it replaces one of the same epoch and size, which has fewer signatures."""
 
-    def newest_checkpoint(self, log: str, epoch: int) -> StoredCheckpoint | None:
-        """Return the largest checkpoint of a log; None if there is none."""
+    def newest_checkpoint(self, log: str, epoch: int, below: int = 1 << 62) -> StoredCheckpoint | None:
+        """Return the largest checkpoint of a log that is smaller than this size; None if there is none."""
 
     def checkpoint(self, log: str, epoch: int, size: int) -> StoredCheckpoint | None:
         """Return the checkpoint of a log at this size; None if there is none."""

@@ -78,8 +78,8 @@ class Record(MemoryUnitOfWork):
     def put_checkpoint(self, log: str, checkpoint: StoredCheckpoint) -> None:
         self._rows.checkpoints.put((log, checkpoint.epoch, checkpoint.size), checkpoint)
 
-    def newest_checkpoint(self, log: str, epoch: int) -> StoredCheckpoint | None:
-        return next(reversed(self.checkpoints(log, epoch)), None)
+    def newest_checkpoint(self, log: str, epoch: int, below: int = 1 << 62) -> StoredCheckpoint | None:
+        return next((one for one in reversed(self.checkpoints(log, epoch)) if one.size < below), None)
 
     def checkpoint(self, log: str, epoch: int, size: int) -> StoredCheckpoint | None:
         return self._rows.checkpoints.rows.get((log, epoch, size))

@@ -254,8 +254,8 @@ class Record(Segments):
         value = {"f_note": checkpoint.note, "f_time": checkpoint.at, "f_edge": edge}
         RecordCheckpointRow.replace(**key, **value).execute()
 
-    def newest_checkpoint(self, log: str, epoch: int) -> StoredCheckpoint | None:
-        row = _NEWEST_CHECKPOINT.row(self._database, log, epoch)
+    def newest_checkpoint(self, log: str, epoch: int, below: int = 1 << 62) -> StoredCheckpoint | None:
+        row = _NEWEST_CHECKPOINT.row(self._database, log, epoch, below)
         return None if row is None else _checkpoint_of(row)
 
     def checkpoint(self, log: str, epoch: int, size: int) -> StoredCheckpoint | None:
@@ -447,8 +447,11 @@ _BATCHES = Prepared(
 )  # fmt: skip
 _CHECKPOINTS = Prepared(lambda log, epoch: _checkpoints_of(log, epoch).order_by(RecordCheckpointRow.f_size), 2)
 _NEWEST_CHECKPOINT = Prepared(
-    lambda log, epoch: _checkpoints_of(log, epoch).order_by(RecordCheckpointRow.f_size.desc()).limit(1), 2
-)
+    lambda log, epoch, below: _checkpoints_of(log, epoch).where(
+        RecordCheckpointRow.f_size < Value(below, converter=False)
+    ).order_by(RecordCheckpointRow.f_size.desc()).limit(1),
+    3,
+)  # fmt: skip
 _CHECKPOINT = Prepared(
     lambda log, epoch, size: _checkpoints_of(log, epoch).where(
         RecordCheckpointRow.f_size == Value(size, converter=False)

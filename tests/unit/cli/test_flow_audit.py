@@ -190,7 +190,7 @@ def test_the_logs_of_two_parties_are_compared(world: World, tmp_path: Path, answ
 def test_the_server_asks_the_other_party_for_its_log(
     world: World, tmp_path: Path, answer: Answer, code: int, options: tuple[str, ...]
 ) -> None:
-    entries = read_bundle(their_file(world, tmp_path, answer))
+    entries = read_bundle(their_file(world, tmp_path, answer)).entries
     handed = LogPart([1], 1, str(entries[0].proof.checkpoint), [one.content.decode() for one in entries])
     world.peers.answers["/party/record/log"] = Answer(data=handed.as_data())
     found = flow(world, "reconcile", *options, "--json")
@@ -205,7 +205,7 @@ def test_the_server_asks_the_other_party_for_its_log(
 
 
 def test_the_server_shows_the_other_side_beside_a_job(world: World, tmp_path: Path) -> None:
-    entries = read_bundle(their_file(world, tmp_path, Answer(0)))
+    entries = read_bundle(their_file(world, tmp_path, Answer(0))).entries
     handed = LogPart([1], 1, str(entries[0].proof.checkpoint), [one.content.decode() for one in entries])
     world.peers.answers["/party/record/log"] = Answer(data=handed.as_data())
     found = flow(world, "show", "-j", JOB, "--ask")
@@ -310,12 +310,12 @@ def test_a_job_is_proved_through_the_server(world: World, tmp_path: Path) -> Non
     file = tmp_path / "job.proof"
     found = flow(world, "prove", "-j", JOB, "-o", str(file))
     assert (found.exit_code, "7 entries are not signed yet" in found.stderr) == (0, True)
-    assert read_bundle(file.read_text(encoding="utf-8")) == ()
+    assert read_bundle(file.read_text(encoding="utf-8")).entries == ()
 
     store = world.services.context
     store.write(lambda tx: sign_heads(tx, SIGNER, START, salts))
     found = flow(world, "prove", "-j", JOB, "-o", str(file))
-    proved = read_bundle(file.read_text(encoding="utf-8"))
+    proved = read_bundle(file.read_text(encoding="utf-8")).entries
     assert (found.stderr, len(proved)) == (f"written: {file}\n", 7)
     assert all(one.proof.shows(one.content) for one in proved)
     assert any("no <table>" in one.text for one in proved)
@@ -328,7 +328,7 @@ def test_a_log_with_a_party_is_proved_through_the_server(world: World, tmp_path:
     world.services.context.write(lambda tx: sign_heads(tx, SIGNER, START, salts))
     file = tmp_path / "for-10000.proof"
     found = flow(world, "prove", "-p", "10000", "-o", str(file))
-    kinds = [json.loads(one.content)["kind"] for one in read_bundle(file.read_text(encoding="utf-8"))]
+    kinds = [json.loads(one.content)["kind"] for one in read_bundle(file.read_text(encoding="utf-8")).entries]
     assert (found.exit_code, kinds) == (0, ["sent", "answered", "head"])
 
 
@@ -340,7 +340,7 @@ def test_a_log_that_is_signed_anew_meanwhile_is_proved_as_a_whole(
     file = tmp_path / "for-10000.proof"
     grown = seal_while_read(monkeypatch, signs=True, after=lambda page: not page)
     found = flow(world, "prove", "-p", "10000", "-o", str(file))
-    proved = read_bundle(file.read_text(encoding="utf-8"))
+    proved = read_bundle(file.read_text(encoding="utf-8")).entries
     assert (found.exit_code, {read_checkpoint(one.proof.checkpoint.text).size for one in proved}) == (0, {len(proved)})
     assert grown
 

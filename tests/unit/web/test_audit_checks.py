@@ -122,7 +122,7 @@ def test_a_file_that_is_none_is_refused(
 
 
 def test_without_a_file_the_other_party_is_asked(browser: Browser, tmp_path: Path) -> None:
-    entries = read_bundle(their_file(browser.world, tmp_path, Answer(0)))
+    entries = read_bundle(their_file(browser.world, tmp_path, Answer(0))).entries
     handed = LogPart([1], 1, str(entries[0].proof.checkpoint), [one.content.decode() for one in entries])
     browser.world.peers.answers["/party/record/log"] = Answer(data=handed.as_data())
     readable = Page(compared(browser, b"").text).readable

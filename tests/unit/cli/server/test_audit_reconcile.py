@@ -293,7 +293,7 @@ def asked(host: Home, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         parties.append(to.party_id)
         if path != RECORD_LOG or to.party_id != "10000":
             return Answer(UNREACHABLE, f"party {to.party_id} does not answer")
-        proved = read_bundle(host.conf.with_name("with-9999.proof").read_text(encoding="utf-8"))
+        proved = read_bundle(host.conf.with_name("with-9999.proof").read_text(encoding="utf-8")).entries
         epochs = {read_count(one.origin.rpartition("/")[2]): one for one in epochs_in(proved)}
         part = asked_part(body)
         number = part.epoch or min(epochs)

@@ -11,13 +11,22 @@ from typing import Any
 
 import pytest
 
+from fate_flow.core.record.bundle import bundle_text, check_bundle, read_bundle
 from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, cosign, cosigned_at
 from fate_flow.core.record.commitment import commitment, number_of
-from fate_flow.core.record.entry import read_entry
-from fate_flow.core.record.note import COSIGNATURE, read_note, read_note_key, sign_note
-from fate_flow.core.record.proof import read_entry_proof
+from fate_flow.core.record.entry import Kind, log_with, new_entry, read_entry
+from fate_flow.core.record.note import COSIGNATURE, ED25519, read_note, read_note_key, sign_note
+from fate_flow.core.record.policy import Policy
+from fate_flow.core.record.proof import Anchor, EntryProof, ProvedEntry, read_entry_proof
 from fate_flow.core.record.segment import Segment, read_segment_text, segment_text
-from fate_flow.core.record.tree import is_consistent, leaf_hash, root_of
+from fate_flow.core.record.tree import (
+    consistency_proof,
+    hash_by,
+    inclusion_proof,
+    is_consistent,
+    leaf_hash,
+    root_of,
+)
 from tests.kit.core.signers import Signer, has_signed
 
 VECTORS = Path(__file__).parents[4] / "docs" / "reference" / "record-vectors.json"
@@ -88,3 +97,34 @@ def test_the_proof_of_an_entry(vectors: dict[str, Any]) -> None:
 
     assert str(proof) == vectors["proof_of_entry_1"]
     assert [proof.shows(one.encode()) for one in vectors["entries"]] == [False, True, False]
+
+
+def made_bundle(vectors: dict[str, Any]) -> str:
+    """The first entry of an own log of two, and an anchor: the entry of a log with another party that commits to the
+    head of the first one alone, under a checkpoint that this party has cosigned."""
+    own, log, witness = (
+        Signer(read_note_key(vectors[f"{name}_key"]).name, kind, bytes.fromhex(vectors[f"{name}_seed"]))
+        for name, kind in (("own_log", ED25519), ("log", ED25519), ("witness", COSIGNATURE))
+    )
+    contents = [vectors["entries"][0].encode(), vectors["entries"][2].encode()]
+    leaves, salt = [leaf_hash(one) for one in contents], bytes.fromhex(vectors["salt"])
+    head = Checkpoint(own.key.name, 1, root_of(leaves[:1])).text()
+    fields = {"own": commitment("own", salt, head.encode())}
+    entry = new_entry(log_with("10000"), Kind.HEAD, 1_700_000_000_003, fields).content
+    whole = sign_note(Checkpoint(own.key.name, 2, root_of(leaves)).text(), own.key, own.sign)
+    held = sign_note(Checkpoint(log.key.name, 1, leaf_hash(entry)).text(), log.key, log.sign)
+    held = held.with_signatures([cosign(held, witness.key, 1_700_000_060, witness.sign)])
+    anchor = ProvedEntry(entry, EntryProof(0, (), held), salt.hex(), head)
+    proved = ProvedEntry(contents[0], EntryProof(0, inclusion_proof(0, 2, hash_by(leaves)), whole))
+    return bundle_text([proved], [Anchor(anchor, consistency_proof(1, 2, hash_by(leaves)))])
+
+
+def test_the_file_with_an_anchor(vectors: dict[str, Any]) -> None:
+    text = json.dumps(vectors["bundle"])
+    assert json.loads(made_bundle(vectors)) == vectors["bundle"]
+    keys = [read_note_key(vectors[name]) for name in ("own_log_key", "log_key")]
+    policy = Policy({key.name: (key,) for key in keys}, {"10000": read_note_key(vectors["witness_key"])}, {}, "10000")
+
+    (found,) = check_bundle(read_bundle(text), policy, has_signed)
+    assert (found.origin, found.index, found.is_enough) == ("MFRGG/own/1", 0, True)
+    assert found.cosigned == {"10000": 1_700_000_060}

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from fate_flow.core.model.job import Answer, Command, CommandKind
-from fate_flow.core.record.bundle import BadBundle, ProvedEntry, bundle_text, read_bundle
+from fate_flow.core.record.bundle import BadBundle, bundle_text, read_bundle
 from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint
 from fate_flow.core.record.comparison import Finding, Outcome, Place, Side, compare
 from fate_flow.core.record.entry import OWN_LOG, log_with, read_entry
 from fate_flow.core.record.log import StoredCheckpoint
 from fate_flow.core.record.note import BadNote, sign_note
-from fate_flow.core.record.proof import NewCheckpoint, read_new_checkpoint
+from fate_flow.core.record.proof import NewCheckpoint, ProvedEntry, read_new_checkpoint
 from fate_flow.core.record.tree import Edge, consistency_proof, hash_by, leaf_hash
 from fate_flow.core.record.witness import Seen, seen_in
 from fate_flow.services.record.checkpoints import LogSigner, origin_of
@@ -157,7 +157,7 @@ def a_file(past: str = "") -> str:
 
 
 def read(text: str) -> TheirLog:
-    return LogReader("10000", "9999", [ROOT], [OWN.key.key], has_signed).read(epochs_in(read_bundle(text)))
+    return LogReader("10000", "9999", [ROOT], [OWN.key.key], has_signed).read(epochs_in(read_bundle(text).entries))
 
 
 Listed = list[dict[str, str]]
