@@ -26,7 +26,7 @@ from fate_flow.store.contract.transaction import Transaction
 
 T = TypeVar("T")
 
-_PAGE = 1_000
+PAGE = 1_000                 # entries that one transaction hashes
 ANOTHER_ROOT = "the root key of this party was replaced"
 
 Hashed = Mapping[tuple[str, int], int]
@@ -120,8 +120,8 @@ def hash_again(
         while first < head.size:
             if not goes_on():
                 return None
-            transactions.read(partial(_check_page, head=head, first=first))
-            first = min(first + _PAGE, head.size)
+            transactions.read(partial(check_page, log=head.log, epoch=head.epoch, first=first, size=head.size))
+            first = min(first + PAGE, head.size)
             _sealed(transactions, clock)                # entries do not wait for the end of a long log
         found[head.log, head.epoch] = first
     return found
@@ -191,18 +191,19 @@ def _sign(tx: Transaction, signer: LogSigner, head: Head, at: int, hashed: Hashe
 def check_stored(tx: Transaction, head: Head, first: int) -> None:
     """Hash the stored entries from this index on, and compare them with what was sealed. Raises Damaged."""
     while first < head.size:
-        _check_page(tx, head, first)
-        first += _PAGE
+        check_page(tx, head.log, head.epoch, first, head.size)
+        first += PAGE
 
 
-def _check_page(tx: Transaction, head: Head, first: int) -> None:
-    entries = tx.sealed_entries(head.log, head.epoch, first, _PAGE)
-    hashes = sealed_hashes(tx, head, first, _PAGE)
-    for place in range(min(_PAGE, head.size - first)):
+def check_page(tx: Transaction, log: str, epoch: int, first: int, size: int) -> None:
+    """Hash some stored entries from this index on, at most as many as `PAGE`. `size`: of the epoch. Raises Damaged."""
+    entries = tx.sealed_entries(log, epoch, first, PAGE)
+    hashes = sealed_hashes(tx, Head(log, epoch), first, PAGE)
+    for place in range(min(PAGE, size - first)):
         entry = entries[place] if place < len(entries) else None
         is_right = entry is not None and entry.index == first + place and place < len(hashes)
         if not is_right or leaf_hash(entries[place].content) != hashes[place]:
-            raise Damaged(head.log, head.epoch, first + place)
+            raise Damaged(log, epoch, first + place)
 
 
 def sealed_hashes(tx: Transaction, head: Head, first: int, most: int) -> tuple[bytes, ...]:
@@ -221,6 +222,6 @@ def edge_at(tx: Transaction, head: Head, size: int, edge: Edge | None = None) ->
     """Return the tree of the first entries of an epoch, by the leaf hashes that batches have; that of fewer, if there
     are not as many. `edge`: of still fewer, from which it goes on. The hashes are not held all at once."""
     edge = edge or Edge()
-    while edge.size < size and (leaves := sealed_hashes(tx, head, edge.size, min(_PAGE, size - edge.size))):
+    while edge.size < size and (leaves := sealed_hashes(tx, head, edge.size, min(PAGE, size - edge.size))):
         edge = edge.with_leaves(leaves)
     return edge

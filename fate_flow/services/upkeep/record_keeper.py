@@ -21,8 +21,9 @@ from fate_flow.core.record.segment import SEGMENT_ENTRIES, Segment, segment_of
 from fate_flow.core.record.tree import leaf_hash, root_of
 from fate_flow.services.context.notifying import notify_of_damage
 from fate_flow.services.context.ports import Context
-from fate_flow.services.record.checkpoints import Damaged, sealed_hashes
+from fate_flow.services.record.checkpoints import PAGE, Damaged, check_page, sealed_hashes
 from fate_flow.services.record.entries import of_segment
+from fate_flow.services.record.reading import size_of_epoch
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.segment_files import DamagedSegment, SegmentFiles
 
@@ -30,6 +31,10 @@ log = logging.getLogger(__name__)
 
 _CHECKED = 20        # files that a pass reads again
 _GRACE = 3_600_000   # ms; the row of a segment comes after its file, and who has read a row may want a replaced file
+
+
+_Place = tuple[str, int, int]
+"""A log, its epoch, and an index in it."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,8 @@ class RecordKeeper:
         self._context, self._files, self._entries, self._texts = context, files, entries, texts
         self._check_after = 0            # the first entry of the segment that was checked last, by its id
         self._damaged: set[Segment] = set()
+        self._rows_from: _Place = ("", 0, 0)             # where the next look at rows begins
+        self._damaged_rows: set[_Place] = set()
 
     def due(self) -> Iterator[Segment]:
         """Yield the segments that are to be moved, of each log the next one. They are not written yet."""
@@ -134,6 +141,47 @@ class RecordKeeper:
         last, before = tx.last_segment(log_name, epoch), self._context.clock() - self._texts
         rows = tx.sealed_entries(log_name, epoch, last.end if last else 0, SEGMENT_ENTRIES)
         return [one for one in rows if one.at < before and (one.salt or one.text)]
+
+    # ------------------------------------------------------------------ entries that have rows
+
+    def check_rows(self) -> None:
+        """Hash some entries that have rows again, the next ones with each call, and tell operators of the first one
+        that is not what was sealed. `sign_heads` hashes each of them once, when it is new."""
+        log_name, epoch, first = place = self._context.read(self._next_rows)
+        if not log_name:
+            return
+        try:
+            self._context.read(partial(self._check_rows, place=place), of_one_moment=True)
+        except Damaged as error:
+            self._tell_of_row(error)
+        except DamagedSegment:
+            pass                         # they lie in a file by now, which `check_some` reads
+        else:
+            page = range(first, first + PAGE)
+            self._damaged_rows = {one for one in self._damaged_rows if one[:2] != place[:2] or one[2] not in page}
+        self._rows_from = (log_name, epoch, first + PAGE)
+
+    def _next_rows(self, tx: Transaction) -> _Place:
+        """Return the next place at which entries have rows, or else the first one; an empty log if there is none."""
+        epochs = sorted((head.log, epoch) for head in tx.record_heads() for epoch in tx.record_epochs(head.log))
+        for log_name, epoch, first in (self._rows_from, ("", 0, 0)):
+            for one in (one for one in epochs if one >= (log_name, epoch)):
+                last = tx.last_segment(*one)
+                start = max(first if one == (log_name, epoch) else 0, last.end if last else 0)
+                if start < size_of_epoch(tx, *one):
+                    return (*one, start)
+        return "", 0, 0
+
+    def _check_rows(self, tx: Transaction, place: _Place) -> None:
+        log_name, epoch, first = place
+        check_page(tx, log_name, epoch, first, size_of_epoch(tx, log_name, epoch))
+
+    def _tell_of_row(self, error: Damaged) -> None:
+        place = error.log, error.epoch, error.index
+        if place not in self._damaged_rows:
+            self._damaged_rows.add(place)
+            log.error("the record is damaged: %s", error)
+            self._context.write(lambda tx: notify_of_damage(self._context, tx, *place))
 
     # ------------------------------------------------------------------ files
 

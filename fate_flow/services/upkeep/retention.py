@@ -113,6 +113,7 @@ class RetentionSweeper:
         yield from self.old_record()
         if self._record is not None:
             self._record.check_some()
+            self._record.check_rows()
 
     # ------------------------------------------------------------------ old data
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fate_flow.core.record.entry import OWN_LOG, Kind, log_with
-from fate_flow.services.context.ports import Keep
+from fate_flow.services.context.ports import Context, Keep
 from fate_flow.services.record.following import sealed_since
 from fate_flow.services.record.proving import file_of_job
 from fate_flow.services.record.verifying import LogReport, State, verify_log
@@ -257,6 +257,43 @@ def test_a_file_that_is_gone_or_damaged_is_named(
     party.keeper.check_some()
     assert [one.message for one in caplog.records if str(path) in one.message][1:] == []
     assert str(path) in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("log", "change", "index"),
+    [
+        (OWN_LOG, "UPDATE t_record_entry SET f_content = '{}' WHERE f_log = 'own' AND f_index IN (16, 17)", 16),
+        (PEER_LOG, "DELETE FROM t_record_entry WHERE f_log = 'with/10000' AND f_index = 11", 11),
+    ],
+)
+def test_a_row_that_is_gone_or_is_not_what_was_signed_is_named_once(
+    party: Party, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, log: str, change: str, index: int
+) -> None:
+    """All rows are looked at in turn, a page with each pass; entries in files are not among them."""
+    monkeypatch.setattr("fate_flow.services.upkeep.record_keeper.PAGE", 4)
+    monkeypatch.setattr("fate_flow.services.record.checkpoints.PAGE", 4)
+    assert party.move_all() == [True, True]
+    looked_at = list[tuple[Any, ...]]()
+    read = Context.read
+
+    def look(context: Context, observe: Any, of_one_moment: bool = False) -> Any:
+        looked_at.extend([observe.keywords["place"]] if of_one_moment else [])
+        return read(context, observe, of_one_moment)
+
+    monkeypatch.setattr(Context, "read", look)
+    sweeper = RetentionSweeper(party.context, Keep(), party.keeper)
+    for _ in range(5):
+        while sweeper.step():
+            pass
+    assert looked_at == [
+        (OWN_LOG, 1, 16), (PEER_LOG, 1, 8), (PEER_LOG, 1, 12), (OWN_LOG, 1, 16), (PEER_LOG, 1, 8)
+    ]  # fmt: skip
+    party.store.database.execute_sql(change)
+    for _ in range(10):
+        while sweeper.step():
+            pass
+    damage = [one.message for one in caplog.records if "damaged" in one.message]
+    assert damage == [f"the record is damaged: log {log}, epoch 1: entry {index} is not what was sealed"]
 
 
 def test_the_file_of_another_database_is_not_believed(party: Party) -> None:
