@@ -42,6 +42,12 @@ class SchedulerCases(Cases):
         owner, counter = each.scheduler()
         assert (owner, counter > 0) == ("me", True)
 
+    def test_the_first_lease_is_taken_by_who_has_not_read_it(self, each: Each) -> None:
+        """Reading writes nothing: a view reads it, too."""
+        assert each.take_scheduler_lease("", 0, "me")
+        assert each.take_scheduler_lease("", 0, "you") is False
+        assert each.scheduler() == ("me", 1)
+
     def test_every_look_of_the_owner_counts(self, each: Each) -> None:
         each.scheduler()
         each.take_scheduler_lease("", 0, "me")

@@ -11,6 +11,7 @@ from fate_flow.store.memory.tables import BY_STATUS
 from fate_flow.store.memory.unit import MemoryUnitOfWork
 
 SCHEDULER = "dag"
+_NOBODY = ("", 0, 0)
 
 
 class Peers(MemoryUnitOfWork):
@@ -49,14 +50,12 @@ class Peers(MemoryUnitOfWork):
             self._rows.troubles.drop(party_id)
 
     def scheduler(self) -> tuple[str, int]:
-        if SCHEDULER not in self._rows.schedulers.rows:
-            self._rows.schedulers.put(SCHEDULER, ("", 0, 0))
-        owner, counter, _ = self._rows.schedulers.rows[SCHEDULER]
+        owner, counter, _ = self._rows.schedulers.rows.get(SCHEDULER, _NOBODY)
         return owner, counter
 
     def take_scheduler_lease(self, owner: str, counter: int, new_owner: str) -> bool:
-        found = self._rows.schedulers.rows.get(SCHEDULER)
-        if found is None or found[:2] != (owner, counter):
+        found = self._rows.schedulers.rows.get(SCHEDULER, _NOBODY)
+        if found[:2] != (owner, counter):
             return False
         self._rows.schedulers.put(SCHEDULER, (new_owner, counter + 1, found[2]))
         return True

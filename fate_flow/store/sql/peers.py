@@ -46,12 +46,11 @@ class Peers(SqlUnitOfWork):
 
     def scheduler(self) -> tuple[str, int]:
         row = _SCHEDULER.row(self._database, SCHEDULER)
-        if row is None:
-            SchedulerRow.insert(f_name=SCHEDULER, f_owner="", f_counter=0).on_conflict_ignore().execute()
-            return "", 0
-        return row[0], row[1]
+        return (row[0], row[1]) if row is not None else ("", 0)
 
     def take_scheduler_lease(self, owner: str, counter: int, new_owner: str) -> bool:
+        if not counter:
+            SchedulerRow.insert(f_name=SCHEDULER, f_owner="", f_counter=0).on_conflict_ignore().execute()
         where = (
             (SchedulerRow.f_name == SCHEDULER)
             & (SchedulerRow.f_owner == owner)
