@@ -13,10 +13,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import cast
 
+from fate_flow.core.streams.frame_pace import FramePace
 from fate_flow.core.streams.stream import Stream
 from fate_flow.gateway.tls_stream import TlsParts
 
 _PIECE = 256 * 1024
+_WAITS = 4096
+"""Bytes that a transport may have for a worker before the stream holds back more: from Python 3.12 on, a transport
+keeps each piece for itself, however small it is."""
 
 
 class _End(asyncio.Protocol):
@@ -80,6 +84,7 @@ class WorkerEnd(_End):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        self.transport.set_write_buffer_limits(_WAITS)
         reset_at_close(transport.get_extra_info("socket"))
 
     def close(self) -> None:
@@ -110,28 +115,57 @@ class WorkerEnd(_End):
 
 
 class LineEnd(_End):
-    """The connection to another gateway; `tls`: the state of its TLS after the handshake, None without TLS."""
+    """The connection to another gateway; `tls`: the state of its TLS after the handshake, None without TLS. `pace`: of
+    the frames of its party."""
 
-    def __init__(self, tls: TlsParts | None, now: Callable[[], float]) -> None:
+    def __init__(self, tls: TlsParts | None, now: Callable[[], float], pace: FramePace | None = None) -> None:
         super().__init__()
         self._tls = tls
         self._now = now
+        self._pace = pace or FramePace(now())
+        self._waits = False            # until further frames are taken
+
+    def begin(self, leftover: bytes) -> None:
+        """Take what had come before this was connected, and read from now on."""
+        self._took(self.stream.from_line(leftover))
+        self._read_on()
 
     def data_received(self, data: bytes) -> None:
         self.stream.heard(self._now())
         if self._tls is None:
-            self.stream.from_line(data)
+            self._took(self.stream.from_line(data))
             return
         self._tls.incoming.write(data)
         self.read_decrypted()
+
+    def _took(self, frames: int) -> None:
+        """Wait before further frames are taken, if these were many."""
+        seconds = self._pace.spend(self._now(), frames)
+        if (seconds or self.stream.has_more) and not self.stream.is_over:
+            self._waits = True
+            self.pause_reading()
+            self._loop.call_later(seconds, self._go_on)
+
+    def _go_on(self) -> None:
+        self._waits = False
+        self.stream.heard(self._now())         # nothing was read meanwhile
+        if self.stream.has_more:
+            self._took(self.stream.go_on())
+        self._read_on()
+
+    def _read_on(self) -> None:
+        if not self._waits:
+            self.read_decrypted()
+        if not self._waits:
+            self.resume_reading()
 
     def read_decrypted(self) -> None:
         """Take what was decrypted, also what had come before the upgrade was answered."""
         if self._tls is None:
             return
         try:
-            while not self.stream.is_over and (data := self._tls.connection.read(_PIECE)):
-                self.stream.from_line(data)
+            while not self._waits and not self.stream.is_over and (data := self._tls.connection.read(_PIECE)):
+                self._took(self.stream.from_line(data))
         except ssl.SSLWantReadError:
             pass
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):

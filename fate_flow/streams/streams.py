@@ -18,6 +18,7 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.quotas.quota import Quotas
 from fate_flow.core.streams.addresses import Address, Connects
 from fate_flow.core.streams.counts import PortCount
+from fate_flow.core.streams.frame_pace import FramePace
 from fate_flow.core.streams.stream import USUAL, SignsOfLife, Stream
 from fate_flow.core.wire.v1.paths import DOCUMENT, stream_path
 from fate_flow.gateway.accepting import accepted, set_options
@@ -92,6 +93,7 @@ class Streams:
         self._draining: set[Stream] = set()                # whose attempt is over here
         self._kept: Kept | None = None
         self._of_share: Counter[str] = Counter()           # streams that were opened by each party
+        self._paces: dict[str, FramePace] = {}             # of the frames of each party that has had streams
         self._refusals = RefusalLog(self._loop.time)
         self._failures = RefusalLog(self._loop.time, "no stream of")
 
@@ -324,7 +326,7 @@ class Streams:
         """Yield a stream over this connection, which is closed at the end."""
         now = self._loop.time
         transport, line = await self._loop.connect_accepted_socket(
-            lambda: LineEnd(connection.tls, now), connection.sock
+            lambda: LineEnd(connection.tls, now, self._pace_of(other.party_id)), connection.sock
         )
         stream = Stream(line, now(), signs=self._signs)
         line.stream = stream
@@ -332,15 +334,18 @@ class Streams:
         if attempt.is_over:
             self._draining.add(stream)
         try:
-            stream.from_line(leftover)
-            line.read_decrypted()
-            line.resume_reading()
+            line.begin(leftover)
             yield stream, line
         finally:
             stream.end(f"{attempt.seat} has ended the stream")
             transport.abort()
             self._draining.discard(stream)
             self._count(attempt, stream)
+
+    def _pace_of(self, party_id: str) -> FramePace:
+        if party_id not in self._paces:
+            self._paces[party_id] = FramePace(self._loop.time())
+        return self._paces[party_id]
 
     async def _connected(self, attempt: _Attempt, stream: Stream, sock: socket.socket) -> WorkerEnd:
         """Connect a stream with the worker here, of which `sock` is the connection."""

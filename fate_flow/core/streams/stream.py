@@ -5,7 +5,9 @@ Nothing here waits or reads a clock, so the same code runs in the gateway and in
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Protocol
 
 from fate_flow.core.streams.frames import (
@@ -15,6 +17,7 @@ from fate_flow.core.streams.frames import (
     MOST_UNREAD,
     WINDOW,
     BadFrame,
+    Frame,
     FrameReader,
     Kind,
     credit_frame,
@@ -23,6 +26,10 @@ from fate_flow.core.streams.frames import (
 )
 
 _RETURNED_AT_ONCE = WINDOW // 8
+_SMALL = 4096
+"""Fewer bytes are joined before they are written: each piece that waits for a worker costs more than it has."""
+MOST_AT_ONCE = 1000
+"""Frames that are taken before others have their turn: some milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +91,10 @@ class Stream:
     def __post_init__(self) -> None:
         self._frames = FrameReader()
         self._credit = WINDOW
-        self._waiting: list[bytes] = []          # for the worker to be connected
-        self._unread = 0               # bytes that are here, and that the worker has not taken
+        self._left: Iterator[Frame] = iter(())   # what has come and was not taken
+        self.has_more = False          # whether that may have frames
+        self._held = bytearray()       # for the worker, and not written to it yet
+        self._unread = 0               # bytes that are here, those of `_held` too, and that the worker has not taken
         self._worker_is_full = False
         self._line_is_full = False
         self._worker_has_ended = False
@@ -100,9 +109,7 @@ class Stream:
             worker.abort()
             return
         self.worker = worker
-        for data in self._waiting:
-            worker.write(data)
-        self._waiting.clear()
+        self._pass_on()
         if self._peer_has_ended:
             worker.write_eof()
         if not self._worker_is_full:
@@ -135,6 +142,7 @@ class Stream:
         self._worker_is_full = is_full
         if not is_full:
             self._return_credit()
+            self._pass_on_if_it_fits()
 
     def worker_is_gone(self, why: str) -> None:
         """The worker's socket is closed. That both directions had ended before is no error."""
@@ -143,14 +151,26 @@ class Stream:
 
     # ------------------------------------------------------------------ the other gateway
 
-    def from_line(self, data: bytes) -> None:
+    def from_line(self, data: bytes) -> int:
+        """Take the frames that have come; return how many. If there are more than `MOST_AT_ONCE`, `go_on` takes those
+        that are left."""
+        self._left = chain(self._left, self._frames.read(data)) if self.has_more else self._frames.read(data)
+        return self.go_on()
+
+    def go_on(self) -> int:
+        """Take some of the frames that have come and were not taken, if it `has_more`; return how many."""
+        count = 0
         try:
-            for frame in self._frames.read(data):
+            for frame in islice(self._left, MOST_AT_ONCE):
                 if self.is_over:
-                    return
+                    break
+                count += 1
                 self._take(frame.kind, frame.content, frame.credit if frame.kind is Kind.CREDIT else 0)
         except BadFrame as error:
             self.end(str(error))
+        self.has_more = count == MOST_AT_ONCE and not self.is_over
+        self._pass_on_if_it_fits()
+        return count
 
     def heard(self, now: float) -> None:
         self._heard_at = now
@@ -176,6 +196,7 @@ class Stream:
                 raise BadFrame("the other server ends its direction twice")
             self._peer_has_ended = True
             if self.worker is not None:
+                self._pass_on()
                 self.worker.write_eof()
             self._finish_if_done()
         elif kind is Kind.ERROR:
@@ -188,12 +209,23 @@ class Stream:
         self._unread += len(content)
         if self._unread > MOST_UNREAD:
             raise BadFrame(f"the other server sends more than {MOST_UNREAD} bytes that nobody has taken")
-        if self.worker is None:
-            self._waiting.append(bytes(content))
+        if self.worker is None or self._worker_is_full or len(content) < _SMALL:
+            self._held += content
             return
+        self._pass_on()
         self.worker.write(content)
-        if not self._worker_is_full and self._unread >= _RETURNED_AT_ONCE:
-            self._return_credit()
+        self._return_much()
+
+    def _pass_on_if_it_fits(self) -> None:
+        if self._held and not self._worker_is_full and not self.is_over:
+            self._pass_on()
+            self._return_much()
+
+    def _pass_on(self) -> None:
+        """Write to the worker what is held for it."""
+        if self._held and self.worker is not None:
+            held, self._held = self._held, bytearray()
+            self.worker.write(memoryview(held))
 
     # ------------------------------------------------------------------ both
 
@@ -228,9 +260,14 @@ class Stream:
                 self.worker.close()
             self.line.close()
 
+    def _return_much(self) -> None:
+        if not self._worker_is_full and self._unread >= _RETURNED_AT_ONCE:
+            self._return_credit()
+
     def _return_credit(self) -> None:
-        if self.worker is not None and self._unread and not self.is_over:
-            count, self._unread = self._unread, 0
+        count = self._unread - len(self._held)
+        if self.worker is not None and count and not self.is_over:
+            self._unread -= count
             self._write(credit_frame(count))
 
     def _pace(self) -> None:

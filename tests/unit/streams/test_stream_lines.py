@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.core.streams.frames import ALIVE, LONGEST, MOST_UNREAD, WINDOW
+from fate_flow.core.streams.frame_pace import FRAMES_PER_SECOND
+from fate_flow.core.streams.frames import ALIVE, LONGEST, MOST_UNREAD, WINDOW, data_head
 from fate_flow.core.streams.stream import SignsOfLife, Stream
 from fate_flow.gateway.unproved import Unproved
 from fate_flow.streams.ends import LineEnd, WorkerEnd
+from tests.kit.core.streams import HandEnd
+from tests.kit.gateway.virtual_time import run
 from tests.kit.streams.line import Line, a_line
 from tests.kit.streams.two_gateways import GUEST, Side, World, answered, echo, world_in
 
@@ -157,3 +160,23 @@ def test_a_connection_that_is_given_up_before_it_has_a_stream_ends_without_an_er
 
     asyncio.run(test())
     assert [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING] == []
+
+
+def test_a_flood_of_tiny_frames_is_taken_slowly_and_ends_nothing() -> None:
+    async def test() -> None:
+        loop, worker = asyncio.get_running_loop(), HandEnd()
+        near, far = socket.socketpair()
+        with far:
+            far.setblocking(False)
+            _, line = await loop.connect_accepted_socket(lambda: LineEnd(None, loop.time), near)
+            stream = line.stream = Stream(line, loop.time())
+            stream.connected(worker)
+            line.begin(ALIVE * 3000)
+            await loop.sock_sendall(far, ALIVE * (2 * FRAMES_PER_SECOND) + data_head(4) + b"done")
+            while not worker.written:
+                await asyncio.sleep(0.1)
+            assert loop.time() > 1.0
+            assert (bytes(worker.written), stream.is_over) == (b"done", False)
+            line.abort()
+
+    run(test())

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fate_flow.core.streams.frame_pace import FRAMES_PER_SECOND, FramePace
 from fate_flow.core.streams.frames import ALIVE, END, LONGEST, MOST_UNREAD, WINDOW, credit_frame, data_head, error_frame
-from fate_flow.core.streams.stream import USUAL, Stream
+from fate_flow.core.streams.stream import MOST_AT_ONCE, USUAL, Stream
 from tests.kit.core.streams import HandEnd
 
 
@@ -74,6 +75,8 @@ def test_each_worker_reads_what_the_other_wrote_and_then_its_end(steps: list[tup
             one.stream.worker_ends()
         elif what == "full":
             one.stream.worker_is_full(bool(value))
+    for one in halves:
+        one.stream.worker_is_full(False)
     settled(*halves)
     for number, one in enumerate(halves):
         assert bytes(halves[1 - number].worker.written) == sent[number]
@@ -199,6 +202,58 @@ def test_a_gateway_that_ignores_credit_ends_its_stream() -> None:
     assert not half.stream.is_over
     half.stream.from_line(data_head(1) + b"x")
     assert "that nobody has taken" in half.stream.why_ended
+
+
+@dataclass(eq=False)
+class Pieces(HandEnd):
+    """Counts the pieces that are written to it: each takes memory of its own while it waits."""
+
+    pieces: int = 0
+
+    def write(self, data: bytes | memoryview) -> None:
+        self.pieces += 1
+        super().write(data)
+
+
+TINY = b"".join(data_head(1) + b"%c" % one for one in b"tiny")
+
+
+def test_tiny_frames_are_joined() -> None:
+    worker = Pieces()
+    stream = Stream(HandEnd(), now=0.0)
+    stream.from_line(TINY)
+    stream.from_line(TINY)
+    stream.connected(worker)
+    assert (bytes(worker.written), worker.pieces) == (b"tinytiny", 1)
+    stream.from_line(TINY + data_head(5000) + bytes(5000) + TINY)
+    assert (len(worker.written), worker.pieces) == (5016, 4)      # the large one is not copied
+    stream.worker_is_full(True)
+    for _ in range(10):
+        stream.from_line(TINY + data_head(5000) + bytes(5000))
+    assert worker.pieces == 4
+    stream.worker_is_full(False)
+    assert (len(worker.written), worker.pieces) == (5016 + 50_040, 5)
+    stream.worker_is_full(True)
+    stream.from_line(TINY + END)
+    assert (bytes(worker.written[-4:]), worker.has_eof) == (b"tiny", True)
+
+
+def test_frames_beyond_a_number_wait_until_others_had_their_turn() -> None:
+    half = Half()
+    half.connect()
+    assert (half.stream.from_line(ALIVE * (2 * MOST_AT_ONCE) + TINY), half.stream.has_more) == (MOST_AT_ONCE, True)
+    assert (half.stream.go_on(), half.stream.has_more) == (MOST_AT_ONCE, True)
+    assert bytes(half.worker.written) == b""
+    assert (half.stream.go_on(), half.stream.has_more) == (len("tiny"), False)
+    assert bytes(half.worker.written) == b"tiny"
+
+
+def test_frames_are_taken_at_a_rate() -> None:
+    pace = FramePace(now=0.0)
+    assert pace.spend(0.0, FRAMES_PER_SECOND) == 0.0
+    assert pace.spend(0.0, FRAMES_PER_SECOND // 2) == 0.5
+    assert pace.spend(0.5, 0) == 0.0
+    assert pace.spend(100.0, FRAMES_PER_SECOND + 3) == pytest.approx(3 / FRAMES_PER_SECOND)
 
 
 class Counts(HandEnd):
