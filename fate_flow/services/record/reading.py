@@ -70,10 +70,11 @@ def size_of_epoch(tx: Transaction, log: str, epoch: int) -> int:
 
 def sealed_in(tx: Transaction, log: str, epoch: int) -> Iterator[StoredEntry]:
     """Yield the sealed entries of an epoch of a log, in the order of their indexes."""
-    first = 0
-    while page := tx.sealed_entries(log, epoch, first, PAGE):
+    first, page = 0, tx.sealed_entries(log, epoch, 0, PAGE)
+    while page:
         yield from page
         first += len(page)
+        page = tx.sealed_entries(log, epoch, first, PAGE) if len(page) == PAGE else ()
 
 
 def search(tx: Transaction, wanted: Wanted, after: int = 0, most: int = PAGE) -> Page:

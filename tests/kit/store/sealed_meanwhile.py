@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,11 +15,9 @@ from tests.kit.services.records import SIGNER, add, an_entry, salts
 _MOST = 4        # or a reader that goes on until there is nothing new would go on for ever
 
 
-def seal_while_read(
-    monkeypatch: pytest.MonkeyPatch, *, signs: bool, after: Callable[[Any], bool] = lambda _: True
-) -> list[str]:  # fmt: skip
-    """After each of the next pages of entries that a transaction reads, if `after` returns true for it, somebody else
-    seals one more entry in two logs, and signs them if `signs`. Return the list in which each time is noted."""
+def seal_while_read(monkeypatch: pytest.MonkeyPatch, *, signs: bool) -> list[str]:
+    """After each of the next pages of entries that a transaction reads, somebody else seals one more entry in two logs,
+    and signs them if `signs`. Return the list in which each time is noted."""
     read, done = SqlTransaction.sealed_entries, list[str]()
     writes = threading.Event()
 
@@ -35,7 +32,7 @@ def seal_while_read(
 
     def read_and_seal(tx: SqlTransaction, *asked: Any) -> Any:
         found = read(tx, *asked)
-        if len(done) < _MOST and not writes.is_set() and after(found):
+        if len(done) < _MOST and not writes.is_set():
             writes.set()
             writer = threading.Thread(target=seal, args=(tx._database,))
             writer.start()

@@ -338,7 +338,7 @@ def test_a_log_that_is_signed_anew_meanwhile_is_proved_as_a_whole(
     """Otherwise the other party would refuse the file: its checkpoint has more entries."""
     world.services.context.write(lambda tx: sign_heads(tx, SIGNER, START, salts))
     file = tmp_path / "for-10000.proof"
-    grown = seal_while_read(monkeypatch, signs=True, after=lambda page: not page)
+    grown = seal_while_read(monkeypatch, signs=True)
     found = flow(world, "prove", "-p", "10000", "-o", str(file))
     proved = read_bundle(file.read_text(encoding="utf-8")).entries
     assert (found.exit_code, {read_checkpoint(one.proof.checkpoint.text).size for one in proved}) == (0, {len(proved)})
