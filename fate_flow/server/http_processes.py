@@ -15,7 +15,7 @@ from gunicorn.glogging import Logger
 
 from fate_flow.api.app import AT_END, create_public_app
 from fate_flow.api.between_parties.slots import threads_for
-from fate_flow.api.http.gunicorn_worker import CallerLimits, worker_class
+from fate_flow.api.http.gunicorn_worker import CallerLimits, TokenLimits, worker_class
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import error_body
 from fate_flow.api.workers.staged import StagedSettings
@@ -57,6 +57,7 @@ from fate_flow.web.routes import web_api
 
 _KEEP_ALIVE_SECONDS = 75
 _WORKER_SECONDS = 60.0           # a busy machine may hold a worker up in the middle of a request
+_EARNED_SECONDS = 0.25           # by 64 KiB: 256 KiB/s on average, over loopback, beside the seconds above
 _CONNECTIONS = 768 - MOST_CONNECTIONS        # whose request no thread has; by default a process may open 1024 files
 HEADER_FIELDS: Mapping[str, Any] = {
     # Clients of FATE write APP_KEY with an underscore. gunicorn drops all other names with one, which would be another
@@ -98,7 +99,10 @@ class HttpProcesses:
     def worker_server(self, *listeners: socket.socket) -> HttpServer:
         """Return what serves this party's own workers; as `public_server`."""
         threads = threads_for(self._slots)
-        callers = CallerLimits(threads, seconds=_WORKER_SECONDS)
+        tokens = TokenLimits(requests=self.settings.worker_threads, bodies=max(1, threads // 4))
+        callers = CallerLimits(
+            threads // 2, seconds=_WORKER_SECONDS, earned_seconds=_EARNED_SECONDS, tokens=tokens
+        )  # fmt: skip
         return HttpServer(listeners, 1, threads, callers, self.settings.run_dir, self._worker_app)
 
     @property

@@ -15,13 +15,14 @@ import os
 import re
 import socket
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from selectors import EVENT_READ
+from threading import Lock
 from typing import Any
 
 from gunicorn import util
@@ -34,6 +35,8 @@ PIECE = 64 * 1024            # a request of at most so many bytes is collected b
 
 _HEAD_END = b"\r\n\r\n"
 _LENGTH = re.compile(rb"(?im)^content-length[ \t]*:[ \t]*([0-9]{1,18})[ \t]*\r?$")
+_TOKEN = b"\r\nauthorization:"
+_UNKNOWN = 1 << 62           # as the size of a request
 _IN_PIECES = re.compile(rb"(?im)^(?:transfer-encoding|expect)[ \t]*:")
 _DISCARDED = 64 * 1024       # of what a caller sends after the end of its connection
 _END_SECONDS = 2.0           # for a caller to read the last answer
@@ -45,12 +48,23 @@ Step = Callable[[Any], None]
 
 
 @dataclass(frozen=True)
+class TokenLimits:
+    """What all requests with one token may take. With these, a large body counts only until it was read: what happens
+    then may need another party. What does not fit waits."""
+
+    requests: int                     # that are under way
+    bodies: int                       # threads that may read large bodies at once
+
+
+@dataclass(frozen=True)
 class CallerLimits:
     """What slow callers may take. A caller is a TCP connection: who has reached a Unix socket is one of this server."""
 
     bodies: int                       # threads that may read large bodies at once
     seconds: float = 10.0             # for a small request, and for each piece of a large body or of an answer
-    wait_seconds: float = 30.0        # as long as a large body waits for one of the threads
+    wait_seconds: float = 30.0        # as long as a request waits for one of the threads
+    earned_seconds: float | None = None    # of waiting, by each piece: `seconds` are for all together; None: for each
+    tokens: TokenLimits | None = None
 
 
 class _Has(Enum):
@@ -64,13 +78,19 @@ class _Has(Enum):
 class CallerSocket(socket.socket):
     """The socket of a connection. `recv` and `sendall` are for threads, and keep deadlines."""
 
-    def __init__(self, made: socket.socket, seconds: float) -> None:
+    def __init__(self, made: socket.socket, seconds: float, earned_seconds: float | None = None) -> None:
         super().__init__(made.family, made.type, made.proto, fileno=made.detach())
         self.ahead = bytearray()         # what the main thread has collected of the next request
         self.may_wait = self.is_inside = self.family == socket.AF_UNIX
         self.is_given_away = False
+        self.is_large = False            # whether a thread has to wait for the present request
+        self.token = b""
         self._seconds = seconds
-        self._left, self._bytes = seconds, 0         # of the present piece
+        self._earned = seconds if earned_seconds is None else earned_seconds
+        self._left, self._bytes = seconds, 0         # to wait for the present piece, and what has come of it
+        self._left_to_send = seconds
+        self._missing = _UNKNOWN         # bytes of the present request
+        self._when_read: Callable[[], None] | None = None
         self._looked_at = 0              # bytes of `ahead` without an end of the head
         self._size: int | None = None    # of the request in `ahead`; None: the end of its head is not there
 
@@ -85,10 +105,14 @@ class CallerSocket(socket.socket):
         self.ahead += data
         return len(data)
 
-    def begin(self, *, may_wait: bool) -> None:
-        """Begin a request; `may_wait`: a thread may wait for what was not collected."""
+    def begin(self, *, may_wait: bool, when_read: Callable[[], None] | None = None) -> None:
+        """Begin a request; `may_wait`: a thread may wait for what was not collected. A thread calls `when_read` once
+        all of it has come, if its length is known."""
         self.may_wait = may_wait or self.is_inside
         self._left, self._bytes = self._seconds, 0
+        self._left_to_send = self._seconds
+        self._missing = (_UNKNOWN if self._size is None else self._size) - len(self.ahead)
+        self._when_read = when_read
         self._looked_at, self._size = 0, None        # for the next request
 
     def has(self) -> _Has:
@@ -129,7 +153,11 @@ class CallerSocket(socket.socket):
         self._left -= time.monotonic() - started
         self._bytes += len(data)
         if self._bytes >= PIECE:
-            self._left, self._bytes = self._seconds, 0
+            self._left, self._bytes = min(self._seconds, self._left + self._earned), 0
+        self._missing -= len(data)
+        if self._missing <= 0 and self._when_read is not None:
+            self._when_read()
+            self._when_read = None
         return data
 
     def sendall(self, data: Any, flags: int = 0) -> None:
@@ -142,24 +170,33 @@ class CallerSocket(socket.socket):
             return
         view = memoryview(data)
         for at in range(0, len(view), PIECE):
-            self.settimeout(self._seconds)
+            started = time.monotonic()
+            self.settimeout(max(0.001, self._left_to_send))
             try:
                 super().sendall(view[at : at + PIECE], flags)
             except TimeoutError:
                 raise BrokenPipeError(errno.EPIPE, "the caller does not read its answer") from None
+            left = self._left_to_send - (time.monotonic() - started)
+            self._left_to_send = min(self._seconds, left + self._earned)
 
 
 def _size(head: bytes) -> int:
-    """Return the size of a request with this head, which has its last line's end; more than `PIECE` if it is not
-    known."""
+    """Return the size of a request with this head, which has its last line's end."""
     lengths = _LENGTH.findall(head)          # a request with two of them is refused as it is
     if _IN_PIECES.search(head):
-        return PIECE + 1
+        return _UNKNOWN
     return len(head) + len(_HEAD_END) - 2 + (int(lengths[0]) if len(lengths) == 1 else 0)
 
 
+def _token(ahead: bytearray) -> bytes:
+    """Return the token that a request shows; empty if there is none, or not in the first piece."""
+    head = bytes(ahead[: max(0, ahead.find(_HEAD_END, 0, PIECE))])
+    found = head.lower().find(_TOKEN)
+    return head[found + len(_TOKEN) :].split(b"\r\n", 1)[0].strip() if found >= 0 else b""
+
+
 class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not typed
-    """`pending_conns`, of gunicorn: connections whose request is not complete. `_queued`: those with a large body that
+    """`pending_conns`, of gunicorn: connections whose request is not complete. `_queued`: those that
     wait for a thread. `_ends`: those that the server has ended. The deadlines of each grow from first to last."""
 
     body_of: BodyOf
@@ -167,7 +204,9 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._bodies: set[Any] = set()        # connections whose thread may wait
+        self._lock = Lock()                   # for `_bodies`, and for what goes into `_queued`
+        self._bodies: dict[Any, bytes] = {}   # connections whose thread may wait, and their tokens
+        self._under_way: Counter[bytes] = Counter()        # requests by their tokens, if those have limits
         self._queued: deque[Any] = deque()
         self._ends: deque[Any] = deque()
 
@@ -187,7 +226,8 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
         if self.nr_conns + 1 >= self.worker_connections:
             self._drop_oldest()
         self.nr_conns += 1
-        conn = TConn(self.cfg, CallerSocket(made, self.limits.seconds), address, listener.getsockname())
+        sock = CallerSocket(made, self.limits.seconds, self.limits.earned_seconds)
+        conn = TConn(self.cfg, sock, address, listener.getsockname())
         conn.data_ready = True           # gunicorn's threads need not wait for a first byte
         self._collect(conn)
 
@@ -222,27 +262,81 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
         return self._hand_over if found is _Has.ALL else self._receive_large
 
     def _hand_over(self, conn: Any) -> None:
-        conn.sock.begin(may_wait=False)
-        self.enqueue_req(conn)
+        self._begin_or_queue(conn, is_large=False)
 
     def _receive_large(self, conn: Any) -> None:
-        """Let a thread read a large body, now or when one of the others has ended."""
-        if not conn.sock.is_inside:
-            if len(self._bodies) >= self.limits.bodies:
+        self._begin_or_queue(conn, is_large=True)
+
+    def _begin_or_queue(self, conn: Any, *, is_large: bool) -> None:
+        """Give a request to a thread, now or when others have ended."""
+        sock: CallerSocket = conn.sock
+        sock.is_large = is_large
+        if self._has_token_limits(sock):
+            sock.token = _token(sock.ahead)
+        with self._lock:
+            may = self._may_begin(sock)
+            if not may:
                 conn.timeout = time.monotonic() + self.limits.wait_seconds
                 self._queued.append(conn)
-                return
-            self._bodies.add(conn)
-        conn.sock.begin(may_wait=True)
+        if may:
+            self._begin(conn)
+
+    def _has_token_limits(self, sock: CallerSocket) -> bool:
+        return self.limits.tokens is not None and not sock.is_inside
+
+    def _may_begin(self, sock: CallerSocket) -> bool:
+        if sock.is_inside:
+            return True
+        tokens = self.limits.tokens
+        if tokens is not None and self._under_way.get(sock.token, 0) >= tokens.requests:
+            return False
+        if not sock.is_large:
+            return True
+        found = list(self._bodies.values())
+        return len(found) < self.limits.bodies and (tokens is None or found.count(sock.token) < tokens.bodies)
+
+    def _begin(self, conn: Any) -> None:
+        sock: CallerSocket = conn.sock
+        when_read = None
+        if self._has_token_limits(sock):
+            self._under_way[sock.token] += 1
+        if sock.is_large and not sock.is_inside:
+            with self._lock:
+                self._bodies[conn] = sock.token
+            if self.limits.tokens is not None:
+                when_read = partial(self._is_read, conn)
+        sock.begin(may_wait=sock.is_large, when_read=when_read)
         self.enqueue_req(conn)
+
+    def _is_read(self, conn: Any) -> None:
+        """The body has come (in a thread)."""
+        with self._lock:
+            was_one = self._bodies.pop(conn, None) is not None
+            others_wait = was_one and bool(self._queued)
+        if others_wait:
+            self.method_queue.defer(self._begin_queued)
+
+    def _begin_queued(self) -> None:
+        """Give those requests to threads that may begin now."""
+        for conn in list(self._queued):
+            with self._lock:
+                if may := self._may_begin(conn.sock):
+                    self._queued.remove(conn)
+            if may:
+                self._begin(conn)
 
     # ------------------------------------------------------------------ after a request (in the main thread)
 
     def finish_request(self, conn: Any, fs: Any) -> None:
-        if conn in self._bodies:
-            self._bodies.remove(conn)
-            if self._queued:
-                self._receive_large(self._queued.popleft())
+        if conn.sock.is_large:
+            with self._lock:
+                self._bodies.pop(conn, None)
+        if self._has_token_limits(conn.sock):
+            self._under_way[conn.sock.token] -= 1
+            if not self._under_way[conn.sock.token]:
+                del self._under_way[conn.sock.token]
+        if self._queued:
+            self._begin_queued()
         if conn.sock.is_given_away:
             self._close(conn)                # only this descriptor: the connection lives
             return
@@ -310,7 +404,12 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
                     self._unwait(conn, line)
                     self._close(conn)
                     return True
-        return False
+        if not self._queued:
+            return False
+        with self._lock:
+            oldest = self._queued.popleft()
+        self._close(oldest)
+        return True
 
     def _wait(self, conn: Any, line: deque[Any], seconds: float, then: Callable[[Any, CallerSocket], None]) -> None:
         conn.timeout = time.monotonic() + seconds

@@ -6,16 +6,17 @@ import os
 import re
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from http.client import HTTPException, HTTPResponse, IncompleteRead
 from pathlib import Path
+from select import select
 from threading import Event
 from typing import Any
 
 import pytest
 
 from fate_flow.api.http import gunicorn_worker
-from fate_flow.api.http.gunicorn_worker import PIECE, CallerLimits, CallerSocket, given_away
+from fate_flow.api.http.gunicorn_worker import PIECE, CallerLimits, CallerSocket, TokenLimits, given_away
 from tests.kit.api.gunicorn_worker import GunicornWorker
 from tests.kit.waiting import eventually
 
@@ -206,6 +207,71 @@ def test_a_large_body_that_gets_no_thread_in_time_is_asked_to_come_later(start: 
             assert said(second)[0] == 503
         first.sendall(b"b" * (LARGE - 1))
         assert said(first)[0] == 200
+
+
+def test_slow_bodies_with_one_token_leave_threads_for_others(start: Start) -> None:
+    served = start(CallerLimits(bodies=2, seconds=NEVER, wait_seconds=NEVER, tokens=TokenLimits(9, 1)), threads=3)
+    with ExitStack() as stack:
+        slow = [stack.enter_context(served.open(shown("mine", large()))) for _ in range(5)]
+        eventually(lambda: served.worker._bodies and len(served.worker._queued) == 4, "bodies that wait")
+        for data, length in ((large(sent=LARGE), LARGE), (SMALL, 4)):
+            with served.open(shown("another", data)) as honest:
+                assert said(honest) == (200, b"%d" % length)
+        for sock in slow:
+            sock.sendall(b"b" * (LARGE - 1))
+        assert [said(sock) for sock in slow] == [(200, b"%d" % LARGE)] * 5
+
+
+def test_requests_with_one_token_leave_threads_for_others(start: Start) -> None:
+    limits = CallerLimits(bodies=1, seconds=NEVER, wait_seconds=NEVER, tokens=TokenLimits(2, 1))
+    served = start(limits, threads=3)
+    with ExitStack() as stack:
+        held = [
+            stack.enter_context(served.open(shown("mine", SMALL.replace(b"/small", b"/held")))) for _ in range(4)
+        ]
+        eventually(lambda: len(served.worker._queued) == 2, "requests that wait")
+        with served.open(shown("another", SMALL)) as honest:
+            assert said(honest) == (200, b"4")
+        served.app.free.set()
+        assert [said(sock) for sock in held] == [(200, b"4")] * 4
+    eventually(lambda: not served.worker._under_way, "no request under way")
+
+
+def test_a_body_with_a_token_counts_until_it_was_read(start: Start) -> None:
+    limits = CallerLimits(bodies=1, seconds=NEVER, wait_seconds=NEVER, tokens=TokenLimits(9, 1))
+    served = start(limits, threads=3)
+    with served.open(large(sent=LARGE).replace(b"/large", b"/held")) as held:
+        with served.open(large(sent=LARGE)) as other:
+            assert said(other) == (200, b"%d" % LARGE)
+        served.app.free.set()
+        assert said(held) == (200, b"%d" % LARGE)
+
+
+def shown(token: str, request: bytes) -> bytes:
+    """The request with this token."""
+    return request.replace(b"Host: x", f"Host: x\r\nauthorization: Bearer {token}".encode())
+
+
+def test_a_body_that_comes_slowly_to_its_end_is_refused(start: Start) -> None:
+    """Each piece of it comes in time."""
+    served = start(CallerLimits(bodies=1, seconds=SOON, earned_seconds=0.0))
+    with served.open(large(length=1 << 40)) as slow, served.open() as honest, suppress(ConnectionError):
+        while not select([slow], [], [], 0)[0]:
+            slow.sendall(b"b" * PIECE)
+            honest.sendall(SMALL)
+            assert said(honest) == (200, b"4")
+        assert said(slow)[0] == 408
+
+
+def test_an_answer_that_is_read_slowly_ends(start: Start) -> None:
+    """Each piece of it is read in time."""
+    served, got = start(CallerLimits(bodies=1, seconds=SOON, earned_seconds=0.0)), 0
+    with served.open(SMALL.replace(b"/small", b"/huge")) as slow, served.open() as honest:
+        while not served.worker._ends:
+            got += len(slow.recv(8192))
+            assert got < HUGE_ANSWER // 2
+            honest.sendall(SMALL)
+            assert said(honest) == (200, b"4")
 
 
 def test_requests_that_are_sent_ahead_are_answered_in_their_order(start: Start) -> None:
