@@ -7,8 +7,9 @@ minute if some of them have said what they hold, and for all its other witnesses
 is given up: the log with it goes on in the next epoch, which cannot contradict anything, and its first entry says so.
 
 A peer may say anything. What this party has signed counts whenever a peer shows it. What nobody has signed, namely
-which messages this party has acknowledged, counts in the first answer alone. A peer that was heard once holds up the
-log with it and no other one, and whoever answers what does not fit is asked every ten seconds at most.
+which messages this party has acknowledged, counts in the first answer alone. So does a head by a key that is not here:
+the home may have been lost with its keys. A peer that was heard once holds up the log with it and no other one, and
+whoever answers what does not fit is asked every ten seconds at most.
 
 Nothing here sends a request. A caller does so for what `questions` and `offers` return, and hands back the answers.
 """
@@ -25,7 +26,13 @@ from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.key_list import WITNESS, KeyState, ed25519_in
 from fate_flow.core.access.replaced_keys import root_ids, signing_keys
 from fate_flow.core.model.errors import BadSettings
-from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, cosigned_at, read_count
+from fate_flow.core.record.checkpoint import (
+    Checkpoint,
+    checked_checkpoint,
+    cosigned_at,
+    read_checkpoint,
+    read_count,
+)
 from fate_flow.core.record.entry import OWN_LOG, log_with, other_party
 from fate_flow.core.record.log import Head, StoredCheckpoint
 from fate_flow.core.record.note import COSIGNATURE, BadNote, Check, Note, NoteKey, read_note, read_signatures
@@ -60,6 +67,15 @@ class Offer:
     checkpoint: StoredCheckpoint
     old: int
     text: str
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A checkpoint that a peer holds; `is_signed`: by a key that is in this home."""
+
+    epoch: int
+    checkpoint: Checkpoint
+    is_signed: bool
 
 
 @dataclass
@@ -232,18 +248,22 @@ class Cosigning:
         signer = self._own()
         if signer is None:
             return
-        held = [one for one in (self._believed(party_id, text, signer) for text in said.notes) if one is not None]
-        epoch, theirs = max(held, key=lambda one: (one[0], one[1].size), default=(0, None))
-        acknowledged = () if party_id in self._believed_once else said.acknowledged
+        held = [one for one in (self._held(party_id, text, signer) for text in said.notes) if one is not None]
+        is_first = party_id not in self._believed_once
+        epoch, theirs = _newest([one for one in held if one.is_signed])
+        of_no_key = _newest([one for one in held if is_first and not one.is_signed])
 
-        def look(tx: Transaction) -> tuple[Head, bool, Sequence[str]]:
+        def look(tx: Transaction) -> tuple[Head, str, Sequence[str]]:
             head = tx.record_head(log_with(party_id))
-            is_ahead = theirs is not None and _is_ahead(tx, head, epoch, theirs)
-            return head, is_ahead, not_received(tx, party_id, acknowledged)
+            lost = not_received(tx, party_id, said.acknowledged if is_first else ())
+            why = "has acknowledgements that are not here" if lost else ""
+            if _is_ahead(tx, head, *of_no_key):
+                why = "holds a head that no key of this home has signed"
+            return head, "is ahead" if _is_ahead(tx, head, epoch, theirs) else why, lost
 
-        head, is_ahead, lost = self.context.read(look)
-        if is_ahead or lost:
-            why = f"party {party_id} " + ("is ahead" if is_ahead else "has acknowledgements that are not here")
+        head, why, lost = self.context.read(look)
+        if why:
+            why = f"party {party_id} {why}"
             logs = [log_with(party_id), *([] if self.has_begun_own_anew() else [OWN_LOG])]
             self._begin_anew(logs, f"{LOST}: {why}", theirs, epoch, lost)
             self._knows(party_id, 0, has_said=True)
@@ -258,19 +278,22 @@ class Cosigning:
         except BadSettings:
             return None
 
-    def _believed(self, party_id: str, text: str, signer: LogSigner) -> tuple[int, Checkpoint] | None:
-        """Return the checkpoint and its epoch; None if no key of this party has signed it as one of this log."""
+    def _held(self, party_id: str, text: str, signer: LogSigner) -> _Held | None:
+        """Return what a note says of the log with a peer; None if it is of another log, or a signature is wrong."""
         try:
             note = read_note(text)
             origin = note.text.partition("\n")[0]
             _, log, epoch = place_in(origin)
             if log != log_with(party_id):
                 raise BadNote(f"it is of {origin}")
-            key = next(key for key in (NoteKey(origin, one) for one in (signer.key, *signer.earlier)) if note.of(key))
-            return epoch, checked_checkpoint(note, key, self.check)
-        except (BadNote, StopIteration) as error:
-            why = str(error) or "no key of this party has signed it"
-            LOG.warning("party %s holds a checkpoint of this party that is not believed: %s", party_id, why)
+            keys = [NoteKey(origin, one) for one in (signer.key, *signer.earlier)]
+            key = next((key for key in keys if note.of(key)), None)
+            if key is not None:
+                return _Held(epoch, checked_checkpoint(note, key, self.check), True)
+            LOG.warning("party %s holds a checkpoint that no key of this home has signed: %s", party_id, origin)
+            return _Held(epoch, read_checkpoint(note.text), False)
+        except BadNote as error:
+            LOG.warning("party %s holds a checkpoint of this party that is not believed: %s", party_id, error)
             return None
 
     def _begin_anew(
@@ -443,8 +466,15 @@ def _note_keys(roots: Sequence[str], pems: Sequence[str]) -> Sequence[NoteKey]:
     ]  # fmt: skip
 
 
-def _is_ahead(tx: Transaction, head: Head, epoch: int, theirs: Checkpoint) -> bool:
-    """Return whether what a peer holds is not a beginning of the log as it is here."""
+def _newest(held: Sequence[_Held]) -> tuple[int, Checkpoint | None]:
+    newest = max(held, key=lambda one: (one.epoch, one.checkpoint.size), default=None)
+    return (newest.epoch, newest.checkpoint) if newest else (0, None)
+
+
+def _is_ahead(tx: Transaction, head: Head, epoch: int, theirs: Checkpoint | None) -> bool:
+    """Return whether what a peer holds, if anything, is not a beginning of the log as it is here."""
+    if theirs is None:
+        return False
     if epoch != head.epoch:
         return epoch > head.epoch
     edge = edge_of(tx, head, theirs.size)

@@ -8,12 +8,12 @@ from itertools import count
 
 import pytest
 
-from fate_flow.core.record.entry import OWN_LOG, log_with
+from fate_flow.core.record.entry import OWN_LOG, log_with, read_entry
 from fate_flow.core.wire.v1.witnessing import Held
 from fate_flow.services.witnesses import cosigning
 from fate_flow.services.witnesses.cosigning import Offer
 from fate_flow.store.contract.transaction import Transaction
-from tests.kit.services.witness_parties import WitnessParty, two_parties
+from tests.kit.services.witness_parties import RecordKeys, WitnessParty, two_parties
 
 WITH, LIAR = log_with("10000"), log_with("10001")
 
@@ -30,6 +30,12 @@ MADE_UP = numbers()
 def epochs(party: WitnessParty, log: str) -> int:
     with party.store.reading() as tx:
         return len({*tx.record_epochs(log), tx.record_head(log).epoch})
+
+
+def first_reason(party: WitnessParty, log: str) -> str:
+    with party.store.reading() as tx:
+        (first,) = tx.sealed_entries(log, tx.record_head(log).epoch, 0, 1)
+    return str(read_entry(first.content)["reason"])
 
 
 def signed(party: WitnessParty, log: str) -> int:
@@ -98,6 +104,41 @@ def test_what_this_party_has_signed_counts_however_often_its_witness_was_asked()
     assert epochs(guest, WITH) == 1
     guest.cosigning.holds("10000", host.witnessing.held_of("9999"))
     assert epochs(guest, WITH) == 2
+
+
+def test_a_home_that_was_lost_with_its_record_key_begins_anew_and_contradicts_nothing() -> None:
+    guest, host = two_parties()
+    guest.record_with("10000", "a", "b")
+    guest.cosigned_by(host)
+    lost = host.witnessing.held_of("9999")
+    anew, keys = WitnessParty("9999", "10000"), RecordKeys("9999", record=2)
+    anew.keys = keys
+    host.save_keys(keys.listed())
+    anew.wait(60)
+    for what in "xy":
+        anew.record_with("10000", what)
+        reply = anew.cosigned_by(host)
+        assert reply is not None
+        assert reply.status == 200
+        anew.wait(60)
+    anew.cosigning.holds("10000", lost)      # it says so once more
+    assert epochs(anew, WITH) == 2
+    assert "no key of this home has signed" in first_reason(anew, WITH)
+    with host.store.reading() as tx:
+        assert tx.evidence() == ()
+
+
+def test_a_head_by_a_key_that_was_taken_away_is_no_loss_if_the_log_has_it() -> None:
+    guest, host = two_parties()
+    guest.record_with("10000", "a", "b")
+    guest.cosigned_by(host)
+    guest.keys = RecordKeys("9999", record=2)
+    host.save_keys(guest.keys.listed())
+    guest.restart()
+    guest.record_with("10000", "c")
+    statuses = [reply.status for reply in (guest.cosigned_by(host), guest.offer(host)) if reply]
+    assert statuses == [409, 200]
+    assert epochs(guest, WITH) == 1
 
 
 def test_a_second_witness_that_is_ahead_does_not_begin_the_own_log_anew_once_more() -> None:
