@@ -59,7 +59,7 @@ show_options = _all_of(
     click.option("--ask", is_flag=True, help="Ask the other parties, too, what their logs have of the same messages."),
 )
 search_options = _all_of(
-    click.option("-p", "--party", default="", metavar="PARTY", help="Only what is in the log with this party."),
+    click.option("-p", "--party", default="", metavar="PARTY", help="Only of the log with this party, or about it."),
     click.option("--person", default="", metavar="NAME", help="Only what this person has asked for."),
     click.option(
         "--kind", default="", metavar="KIND", help="Only entries of this kind: status, act, decision, sent, ..."
@@ -71,7 +71,7 @@ search_options = _all_of(
     ),
     click.option("--until", callback=_milliseconds, metavar="TIME", help="Only before this time, in UTC."),
     click.option(
-        "--digest", default="", metavar="DIGEST", help="Only entries with this commitment, message number or trace."
+        "--digest", default="", metavar="DIGEST", help="Only entries with this digest, number or trace, also in texts."
     ),
     click.option("--as", "form", type=click.Choice(LISTS), default="table", show_default=True, help=_FORM),
 )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from fate_flow.cli.console.display import print_json, print_table, tell
+from fate_flow.cli.input.options import login_name
 from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.cli.server.home_context import home_context
 from fate_flow.core.model.errors import FlowError
@@ -20,6 +21,7 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.text.phrases import counted
 from fate_flow.server.periodic.record_keeping import record_keeper
 from fate_flow.server.runtime import keep_of
+from fate_flow.services.context.recording import record_act_in
 from fate_flow.services.upkeep.retention import Piece, RetentionSweeper
 from fate_flow.services.use_cases.admin import Held, Operator
 from fate_flow.settings.reader import load_settings
@@ -86,7 +88,7 @@ def release(conf: Path, job_id: str, role: str, party_id: str, reason: str, stop
         raise click.BadParameter("is empty; give the reason for the release", param_hint="--reason")
     key = JobKey(check_job_id(job_id, "JOB"), Party(check_role(role, "--role"), check_party_id(party_id, "--party-id")))
     with home_context(load_settings(conf)) as context:
-        claim = Operator(context).release(key, " ".join(reason.split()), stops)
+        claim = Operator(context, by=login_name()).release(key, " ".join(reason.split()), stops)
     gpus = f" and {counted(claim.gpus, 'GPU')}" if claim.gpus else ""
     click.echo(f"{key}: {counted(claim.cores, 'core')} and {claim.memory} MB of memory{gpus} were released")
 
@@ -110,6 +112,9 @@ def clean(conf: Path, job_id: str | None, dry_run: bool) -> None:
             pieces: Iterator[Piece] = iter(retention.whole_job(check_job_id(job_id, "--job")))
         else:
             pieces = (piece for some in _all_due(retention) for piece in some)
+        if not dry_run:
+            what = "removal of a job by an operator" if job_id else "removal of what is due by an operator"
+            context.write(lambda tx: record_act_in(context, tx, what, login_name(), job_id=job_id or ""))
         left = [str(piece) for piece in pieces if not _cleaned(retention, piece, dry_run)]
     if left and job_id is not None:
         raise FlowError(f"could not be removed: {', '.join(left)}; see fate_flow_stat.log")

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
 import click
 
 from fate_flow.cli.console.display import print_table, tell
-from fate_flow.cli.input.options import login_name
 from fate_flow.cli.server.conf_option import conf_option
-from fate_flow.cli.server.home_context import home_context
+from fate_flow.cli.server.recorded_act import recorded_act
 from fate_flow.core.access.client_roles import ALL_ROLES, names_of, roles_named
 from fate_flow.core.model.errors import Conflict, NotFound
 from fate_flow.core.model.grammar import shown
-from fate_flow.services.context.recording import record_act_in
 from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.people import (
     Client,
@@ -58,7 +55,7 @@ def add(conf: Path, name: str, roles: Sequence[str]) -> None:
     Example: fate_flow client add anna --role submit --role approve -c conf/service_conf.yaml
     """
     settings = _settings(conf)
-    with _recorded(settings, "new client requested", f"client {shown(name)}: {' '.join(roles)}"):
+    with recorded_act(settings, "new client requested", f"client {shown(name)}: {' '.join(roles)}"):
         made = add_client(settings.shared, name, roles_named(roles), now_on_the_wall())
     _print(settings, made)
 
@@ -76,7 +73,7 @@ def renew(conf: Path, name: str, roles: Sequence[str]) -> None:
     """
     settings = _settings(conf)
     text = f"client {shown(name)}: {' '.join(roles) or 'the same roles'}"
-    with _recorded(settings, "new key of a client requested", text):
+    with recorded_act(settings, "new key of a client requested", text):
         made = renew_client(settings.shared, name, roles_named(roles) if roles else None, now_on_the_wall())
     _print(settings, made)
 
@@ -93,7 +90,7 @@ def revoke(conf: Path, name: str) -> None:
     Example: fate_flow client revoke anna -c conf/service_conf.yaml
     """
     settings = _settings(conf)
-    with _recorded(settings, "revocation of a client requested", f"client {shown(name)}"):
+    with recorded_act(settings, "revocation of a client requested", f"client {shown(name)}"):
         revoke_client(settings.shared, name, settings.client_keys, now_on_the_wall())
     tell(f"the key of {name} is revoked")
 
@@ -135,24 +132,6 @@ def _settings(conf: Path) -> Settings:
             "authentication.client.switch to true and restart the server"
         )
     return settings
-
-
-@contextmanager
-def _recorded(settings: Settings, what: str, text: str) -> Iterator[None]:
-    """Record what the block does to the keys of clients, if there is a record; with a second entry if it fails.
-
-    Keys are in a file, which no transaction writes, so the entry comes first: nothing changes without one. Raises
-    FlowError if it cannot be written."""
-    if not settings.recording.is_on:
-        yield
-        return
-    with home_context(settings) as context:
-        context.write(lambda tx: record_act_in(context, tx, what, login_name(), text))
-        try:
-            yield
-        except BaseException:
-            context.write(lambda tx: record_act_in(context, tx, f"{what}, and failed", login_name(), text))
-            raise
 
 
 def _clients(settings: Settings) -> tuple[Client, ...]:

@@ -10,6 +10,7 @@ import click
 
 from fate_flow.cli.console.display import tell
 from fate_flow.cli.server.conf_option import conf_option
+from fate_flow.cli.server.recorded_act import recorded_act
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.key_list import MOST_NUMBER, TLS, USES, read_key_list
 from fate_flow.peers.key_changes import message_key
@@ -70,7 +71,8 @@ def certify(conf: Path, root: Path | None, number: int | None, next_root: Path |
     """
     settings = load_settings(conf)
     keys = _keys(settings)
-    keys.certify(root, number, next_root)
+    with recorded_act(settings, "key list signed", "with another root key announced" if next_root else ""):
+        keys.certify(root, number, next_root)
     _print(settings, keys)
 
 
@@ -96,7 +98,8 @@ def announce(conf: Path, use: str, days: float, root: Path | None) -> None:
         raise click.BadParameter("is not a number of days", param_hint="--days")
     settings = load_settings(conf)
     keys = _keys(settings)
-    keys.announce(use, int(days * 24 * 3600 * 1000), root)
+    with recorded_act(settings, "key announced", f"the next {use} key"):
+        keys.announce(use, int(days * 24 * 3600 * 1000), root)
     _print(settings, keys)
 
 

@@ -84,10 +84,10 @@ def record_exchange(unit: UnitOfWork, task: Task) -> None:
             unit.pending = unit.pending.with_recorded(one)
 
 
-def record_act_in(context: Context, tx: Transaction, what: str, by: str, text: str = "") -> None:
+def record_act_in(context: Context, tx: Transaction, what: str, by: str, text: str = "", job_id: str = "") -> None:
     """Record what the operator or client `by` has asked for, in a transaction that is no unit of work."""
     if context.keeps_record:
-        tx.add_to_record([_entry_of_act(context, tx, what, by, "", text)])
+        tx.add_to_record([_entry_of_act(context, tx, what, by, job_id, text)])
 
 
 def record_questions(

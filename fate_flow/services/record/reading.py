@@ -18,8 +18,9 @@ PAGE = 1_000
 class Wanted:
     """The features of the entries that are searched for; an empty one fits every entry.
 
-    `party`: with which the log is kept; `person`: a name; `status`: a change to it; `since` and `until`: milliseconds
-    since 1970; `digest`: a commitment, a message number, or the id of a trace."""
+    `party`: with which the log is kept, or which the entry is about; `person`: a name; `status`: a change to it;
+    `since` and `until`: milliseconds since 1970; `digest`: a commitment, a message number, the id of a trace, or what
+    else the entry or the text beside it has, such as the digest of a model."""
 
     party: str = ""
     person: str = ""
@@ -32,14 +33,27 @@ class Wanted:
     def has(self, one: ShownEntry) -> bool:
         said: Mapping[str, Any] = one.said
         return (
-            (not self.party or other_party(one.log) == self.party)
+            (not self.party or other_party(one.log) == self.party or _is_about(said, self.party))
             and (not self.person or one.person == self.person)
             and (not self.kind or one.kind == self.kind)
             and (not self.status or said.get("new") == self.status)
             and one.at >= self.since
             and (not self.until or one.at < self.until)
-            and (not self.digest or self.digest in said.values())
+            and (not self.digest or self.digest in one.text or _has(said, self.digest))
         )
+
+
+def _is_about(said: Mapping[str, Any], party_id: str) -> bool:
+    """Return whether an entry names this party, by its id or by a seat of it, such as `host 10000`."""
+    named = (said.get(key) for key in ("party", "seat", "other"))
+    return any(isinstance(one, str) and one.rpartition(" ")[2] == party_id for one in named)
+
+
+def _has(value: object, wanted: str) -> bool:
+    """Return whether this is the text, or has it, however deep."""
+    if isinstance(value, Mapping):
+        return any(_has(one, wanted) for one in value.values())
+    return any(_has(one, wanted) for one in value) if isinstance(value, (list, tuple)) else value == wanted
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,10 @@ class Operator:
 
     def __init__(
         self, context: Context, monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = time.sleep, by: str = "",
     ) -> None:  # fmt: skip
-        self._context = context
+        """`by`: the name of the operator, for the record; empty for one who only looks."""
+        self._context, self._by = context, by
         self._monotonic, self._sleep = monotonic, sleep
         self._initiator = Coordinator(Participant())
         self._watch = WorkerWatch()
@@ -106,7 +107,7 @@ class Operator:
         job = unit.tx.job(key)
         assert job is not None, "a row with a reservation is never removed"
         unit.tx.add_message(key, f"released by an operator: {why}")
-        record_act(unit, "release by an operator", "", key.job_id, why)
+        record_act(unit, "release by an operator", self._by, key.job_id, why)
         release(unit, job)
         text = f"what {key} held was released by an operator: {why}"
         unit.note(Event.JOB_WARNING, job_id=key.job_id, text=text)

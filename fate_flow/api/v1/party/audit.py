@@ -63,13 +63,13 @@ _ENTRIES = a_list(ANYTHING, description=(
     "has it, if not that of this party) and there (party_id, epoch, index, at, is_agreed: the other side of a message)."
 ))
 _WANTED: Arguments = {
-    "party_id": {**PARTY_ID, "description": "Only what is in the log with this party."},
+    "party_id": {**PARTY_ID, "description": "Only what is in the log with this party, or about it."},
     "person": described(TEXT, "Only what this person has asked for."),
     "kind": described(TEXT, "Only entries of this kind."),
     "status": described(TEXT, "Only changes to this status."),
     "since": whole("Only from this time on: milliseconds since 1970.", maximum=_LATEST, default=0),
     "until": whole("Only before this time; 0: up to now.", maximum=_LATEST, default=0),
-    "digest": described(TEXT, "Only with this commitment, message number, or trace."),
+    "digest": described(TEXT, "Only with this digest, message number or trace, also in texts."),
     "after": whole("Where the last answer has said that the search goes on.", maximum=_LATEST, default=0),
 }  # fmt: skip
 _OWN = {"party_id": TEXT}

@@ -19,8 +19,10 @@ from fate_flow.core.record.checkpoint import cosign
 from fate_flow.core.record.log import StoredCheckpoint
 from fate_flow.core.record.note import COSIGNATURE, read_note
 from fate_flow.core.record.proof import read_entry_proof
+from fate_flow.core.record.shown import ShownEntry
 from fate_flow.services.context.recording import record_act, record_answer
 from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.record.reading import Wanted
 from fate_flow.services.use_cases.who_asked import note_act
 from fate_flow.store.sql.store import SqlTransaction
 from tests.kit.cli.audited_homes import Home, home_in, made_home
@@ -128,6 +130,31 @@ def test_entries_are_found_by_what_they_say(home: Home, options: list[str], coun
     found = home.audit("search", "--as", "json", *options)
 
     assert len(json.loads(found.stdout)["entries"]) == count
+
+
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [
+        (("key", "announce", "--use", "record"), "key announced"), (("key", "certify"), "key list signed"),
+        (("admin", "clean"), "removal of what is due by an operator"),
+        (("admin", "clean", "--dry-run"), ""), (("admin", "clean", "--job", "202311142213200000009"), ""),
+    ],
+)  # fmt: skip
+def test_an_act_of_an_operator_is_recorded_with_who_has_done_it(
+    home: Home, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], what: str
+) -> None:  # fmt: skip
+    for module in ("recorded_act", "admin"):
+        monkeypatch.setattr(f"fate_flow.cli.server.{module}.login_name", lambda: "ann")
+    home.run(*command)
+    found = json.loads(home.audit("search", "--person", "ann", "--as", "json").stdout)["entries"]
+    assert [json.loads(one["entry"])["what"] for one in found] == ([what] if what else [])
+
+
+def test_an_entry_is_found_by_what_is_deep_in_it_or_in_its_text() -> None:
+    said = {"kind": "act", "at": 7, "files": [{"sha256": "ab"}], "seat": "host 10000"}
+    act = ShownEntry("own", 1, 0, "", said, text="of cd")
+    assert [Wanted(digest=one).has(act) for one in ("ab", "cd", "abc", "a")] == [True, True, False, False]
+    assert [Wanted(party=one).has(act) for one in ("10000", "1000", "host 10000")] == [True, False, False]
 
 
 def test_an_entry_is_found_by_the_number_of_its_message(home: Home) -> None:

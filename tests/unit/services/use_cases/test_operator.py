@@ -14,8 +14,10 @@ from fate_flow.core.model.job import JobKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.planning.actions import MoveJob
+from fate_flow.core.record.entry import Kind
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Observation
+from fate_flow.services.record.reading import shown
 from fate_flow.services.use_cases.admin import Operator
 from tests.kit.services.hand_server import HandServer, worker_of
 from tests.kit.services.party_commands import DOCUMENT, HOLD, JOIN, RUN, a_host, task_command
@@ -32,7 +34,7 @@ class UseCases:
     def __init__(self, server: HandServer, meanwhile: Callable[[], object] = lambda: None) -> None:
         self.server, self.meanwhile = server, meanwhile
         self.now = 0.0
-        self.operator = Operator(server.context, lambda: self.now, self._sleep)
+        self.operator = Operator(server.context, lambda: self.now, self._sleep, by="ann")
 
     def _sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -164,3 +166,12 @@ def test_it_is_released_once() -> None:
     with pytest.raises(Conflict, match="holds nothing"):
         UseCases(host).release()
     assert host.free_cores() == 8
+
+
+def test_the_record_has_who_has_released_by_force() -> None:
+    host = a_host(*HOLD)
+    object.__setattr__(host.context, "keeps_record", True)
+    UseCases(host).release()
+    with host.store.reading() as tx:
+        (act,) = [one for one in shown(tx, tx.record_of_job(JOB_ID)) if one.kind == Kind.ACT]
+    assert (act.said["what"], act.person, act.text) == ("release by an operator", "ann", WHY)

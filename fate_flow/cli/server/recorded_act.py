@@ -1,0 +1,29 @@
+"""Acts of an operator that change files of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fate_flow.cli.input.options import login_name
+from fate_flow.cli.server.home_context import home_context
+from fate_flow.services.context.recording import record_act_in
+from fate_flow.settings.settings import Settings
+
+
+@contextmanager
+def recorded_act(settings: Settings, what: str, text: str) -> Iterator[None]:
+    """Record what the block does, if there is a record; with a second entry if it fails.
+
+    No transaction writes files, so the entry comes first: nothing changes without one. Raises FlowError if it cannot be
+    written."""
+    if not settings.recording.is_on:
+        yield
+        return
+    with home_context(settings) as context:
+        context.write(lambda tx: record_act_in(context, tx, what, login_name(), text))
+        try:
+            yield
+        except BaseException:
+            context.write(lambda tx: record_act_in(context, tx, f"{what}, and failed", login_name(), text))
+            raise
