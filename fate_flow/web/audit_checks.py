@@ -60,7 +60,7 @@ class _AuditChecks:
             "audit/compared.html", reviews=self._board.queries.reviews(), other=other, total=len(found),
             counts={one.value: counts[one] for one in Outcome if counts[one]}, rest=rest[:MOST_FINDINGS],
             rest_total=len(rest), accused=sorted({party for one in found for party in one.accused}), mark=_mark_of,
-            command=f"flow audit reconcile {'FILE ' if text else ''}-p {other}",
+            has_file=bool(text),
         )  # fmt: skip
 
     @contextmanager

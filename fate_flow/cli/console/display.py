@@ -14,6 +14,7 @@ import click
 from fate_flow.cli.console.reply import ServerReply
 
 _INDENT = "  "
+_USUAL_SIZE = os.terminal_size((80, 24))
 
 
 def show(answer: ServerReply) -> None:
@@ -89,4 +90,10 @@ def _columns() -> int | None:
 
 def _columns_of_messages() -> int | None:
     """Do the same for stderr, which may be a terminal while stdout is a pipe."""
-    return get_terminal_size(os.get_terminal_size(sys.stderr.fileno())).columns if sys.stderr.isatty() else None
+    if not sys.stderr.isatty():
+        return None
+    try:
+        seen = os.get_terminal_size(sys.stderr.fileno())
+    except OSError:                  # a terminal that does not say its size
+        seen = _USUAL_SIZE
+    return get_terminal_size(seen).columns
