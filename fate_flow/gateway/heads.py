@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import h11
 
+from fate_flow.core.wire.v1.paths import EXCHANGE
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.refusals import Refused
 from fate_flow.gateway.unproved import Unproved
@@ -21,6 +22,7 @@ PEER, ADDRESS, TLS = b"X-Fate-Flow-Peer", b"X-Fate-Flow-Address", b"X-Fate-Flow-
 UPGRADE = b"fate-flow-stream"          # what a connection becomes that carries a stream
 ASKS_FOR_STREAM = b"X-Fate-Flow-Stream"         # tells the application that this gateway carries the stream
 STRANGER = b"stranger"        # in place of a party id
+_STREAMS = f"/v1{EXCHANGE}/stream/".encode()
 _OURS = b"x-fate-flow-"
 _OF_MANY = (STRANGER, *(one.value for one in Unproved))
 HOST = b"127.0.0.1"           # the name in a request says nothing about who sent it, and the application checks names
@@ -75,8 +77,10 @@ def _check_fields(fields: list[Field], limits: Limits) -> None:
 
 
 def wants_stream(request: h11.Request) -> bool:
-    """Return whether the connection is to carry a stream after this request."""
-    return any(name == b"upgrade" and value.lower() == UPGRADE for name, value in request.headers)
+    """Return whether the connection is to carry a stream after this request. Only the routes of streams say whether it
+    may: the answer of any other one means something else."""
+    is_asked = request.method == b"POST" and request.target.startswith(_STREAMS)
+    return is_asked and any(name == b"upgrade" and value.lower() == UPGRADE for name, value in request.headers)
 
 
 def asking_for_stream(asked: h11.Request) -> h11.Request:

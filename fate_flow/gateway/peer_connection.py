@@ -6,7 +6,7 @@ import asyncio
 import json
 import socket
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -39,6 +39,7 @@ from fate_flow.gateway.unproved import Unproved, claimed_by
 from fate_flow.peers.tls import PeerKey
 
 _LATER = (429, 503)           # what is asked again later
+_MOST_SAID = 64 * 1024        # bytes of what the application says about a stream
 _STEPS = 64                   # events that are handled before others have their turn
 
 
@@ -235,17 +236,17 @@ class PeerConnection:
                             asked = asking_for_stream(asked)
                         answer = await self._all.application.ask(identity, asked, body)
                     body.close()
-                    if is_stream and answer.head.status_code == HTTPStatus.OK:
-                        await self._switch(answer, share)
+                    said = _allowed_stream(answer) if is_stream else None
+                    if said is not None:
+                        await self._switch(answer, said, share)
                     else:
                         await self._answer(request, answer)
         finally:
             body.close()
 
-    async def _switch(self, answer: Answer, share: Share) -> None:
+    async def _switch(self, answer: Answer, said: Mapping[str, Any], share: Share) -> None:
         """Make the connection one that carries the stream which the application allows. Raises Refused."""
-        with closing(answer.body):
-            said = json.loads(b"".join(answer.body.pieces()))
+        answer.body.close()
         assert self._all.streams is not None
         self._all.streams.check(share.party_id)
         await self._send(self._http.send(switching(answer.head)))
@@ -304,6 +305,19 @@ class PeerConnection:
 
     async def _finish(self) -> None:
         await self._stream.finish(self._limits.close_seconds)
+
+
+def _allowed_stream(answer: Answer) -> Mapping[str, Any] | None:
+    """Return what the application says about the stream that it allows; None if it allows none: it may refuse one with
+    the status 200, too."""
+    if answer.head.status_code != HTTPStatus.OK or answer.body.size > _MOST_SAID:
+        return None
+    try:
+        said = json.loads(b"".join(answer.body.pieces()))
+    except ValueError:
+        return None
+    is_allowed = isinstance(said, dict) and said.get("retcode") == 0 and ("session" in said or said.get("call") is True)
+    return said if is_allowed else None
 
 
 def _name_of(peer: PeerKey | Unproved | None) -> str:

@@ -5,7 +5,22 @@ The clock is virtual (`virtual_time.py`), so that the real limits are reached at
 
 from __future__ import annotations
 
-from tests.kit.gateway.gateway_world import STREAM_PATH, UPGRADE, HeldStreams, allows_streams, gateway_world, seconds
+import json
+import logging
+
+import pytest
+
+from tests.kit.gateway.gateway_world import (
+    SAID,
+    STREAM_PATH,
+    UPGRADE,
+    HeldStreams,
+    Reply,
+    Served,
+    allows_streams,
+    gateway_world,
+    seconds,
+)
 from tests.kit.gateway.virtual_time import run
 
 
@@ -24,3 +39,40 @@ def test_streams_are_not_among_the_connections() -> None:
                 peer.close()
 
     run(test())
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("/v1/party/keys", {"retcode": 0, "keys": []}),
+        ("/v1/party/keys", SAID),
+        ("/v1/exchange/streams", SAID),
+        (STREAM_PATH, {"retcode": 403, "retmsg": "not granted"}),
+        (STREAM_PATH, {**SAID, "retcode": 403}),
+        (STREAM_PATH, {"retcode": 0}),
+        (STREAM_PATH, [SAID]),
+        (STREAM_PATH, "text"),
+    ],
+)
+def test_an_answer_that_allows_no_stream_is_passed_on_and_logged_nowhere(
+    path: str, content: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = b"{text" if content == "text" else json.dumps(content).encode()
+
+    async def answers(served: Served) -> Reply:
+        assert bool(served.values("X-Fate-Flow-Stream")) == (served.head.target.decode() == STREAM_PATH)
+        return 200, [], body
+
+    async def test() -> None:
+        streams = HeldStreams()
+        async with gateway_world(behaves=answers, streams=streams) as world:
+            peer = await world.connect()
+            answer = await peer.ask(path, b"", UPGRADE)
+            assert (answer.status, answer.body) == (200, body)
+            assert streams.carried == []
+            await world.honest()
+            peer.close()
+
+    with caplog.at_level(logging.WARNING):
+        run(test())
+    assert caplog.records == []
