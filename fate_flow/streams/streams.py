@@ -29,7 +29,7 @@ from fate_flow.relay.spool_session import Session
 from fate_flow.relay.stream_sessions import StreamSession, StreamSessions
 from fate_flow.streams.calls import Asked, answer_call
 from fate_flow.streams.ends import LineEnd, WorkerEnd, reset_at_close
-from fate_flow.streams.owners import foreign_listener, has_hung_up, is_ours
+from fate_flow.streams.owners import has_hung_up, is_ours, leads_to_ours
 from fate_flow.streams.ways import Kept, NotOpened, Opened, Way, Ways, opened
 
 LOG = logging.getLogger(__name__)
@@ -298,7 +298,7 @@ class Streams:
             try:
                 sock.setblocking(False)
                 await self._loop.sock_connect(sock, place)
-                if foreign_listener(place):
+                if not leads_to_ours(place, sock.getsockname()):
                     raise OSError(0, "another user of this machine listens there")
                 set_options(sock)
                 return sock

@@ -323,7 +323,75 @@ def test_another_user_is_found_at_each_address_that_reaches_a_worker(
         listener.bind((listens, 0))
         listener.listen()
         place = ("127.66.7.8", listener.getsockname()[1])
-        socket.create_connection(place).close()
-        assert not owners.foreign_listener(place)
-        monkeypatch.setattr(os, "getuid", lambda: 12345)
-        assert owners.foreign_listener(place)
+        with socket.create_connection(place) as sock:
+            assert owners.leads_to_ours(place, sock.getsockname())
+            with monkeypatch.context() as other:
+                other.setattr(os, "getuid", lambda: 12345)
+                assert not owners.leads_to_ours(place, sock.getsockname())
+            accepted, _ = listener.accept()
+            with accepted:
+                listener.close()
+                assert owners.leads_to_ours(place, sock.getsockname())
+                monkeypatch.setattr(os, "getuid", lambda: 12345)
+                assert not owners.leads_to_ours(place, sock.getsockname())
+
+
+ME, OTHER, NOBODY = os.getuid(), os.getuid() + 1, 0
+PLACE, OWN = ("127.66.7.8", 20_000), ("127.0.0.1", 40_000)
+
+
+def table(listeners: list[int], connection: tuple[int, int] | None) -> str:
+    """What the kernel says: who listens at `PLACE`, and the user and the inode of the other end of the connection."""
+    place, own = "0807427F:4E20", "0100007F:9C40"
+    lines = [f"0: {place} 00000000:0000 0A 0:0 00:0 0 {user} 0 77 1" for user in listeners]
+    lines += [f"1: {own} {place} 01 0:0 00:0 0 {ME} 0 78 1"]
+    if connection is not None:
+        lines.append(f"2: {place} {own} 01 0:0 00:0 0 {connection[0]} 0 {connection[1]} 1")
+    return "\n".join(("sl local_address", *lines))
+
+
+@pytest.mark.parametrize(
+    ("listeners", "connection", "is_ours"),
+    [
+        ([ME], (NOBODY, 0), True),             # not accepted yet
+        ([ME], (ME, 79), True),
+        ([], (ME, 79), True),                  # it accepts one connection, and listens no longer
+        ([ME], None, True),                    # it has ended the connection already
+        ([ME], (OTHER, 79), False),            # has listened first, and no longer does
+        ([], (OTHER, 79), False),
+        ([OTHER], (NOBODY, 0), False),
+        ([ME, OTHER], (NOBODY, 0), False),
+        ([], (NOBODY, 0), False),
+        ([], None, False),
+    ],
+)
+def test_who_accepts_a_connection_has_it_whoever_listens_by_now(
+    listeners: list[int], connection: tuple[int, int] | None, is_ours: bool, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    (tmp_path / "tcp").write_text(table(listeners, connection), encoding="ascii")
+    monkeypatch.setattr(owners, "_TABLES", (tmp_path / "tcp", tmp_path / "tcp6"))
+    assert owners.leads_to_ours(PLACE, OWN) == is_ours
+
+
+def test_nothing_is_sent_to_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fate_flow.streams.streams.leads_to_ours", lambda *_: False)
+
+    async def test() -> None:
+        async with world_in(tmp_path) as world:
+            await world.open()
+            heard = asyncio.get_running_loop().create_future()
+
+            async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                heard.set_result(await reader.read())
+                writer.close()
+
+            async with await world.listen(listen):
+                reader, writer = await world.connect()
+                writer.write(b"secret")
+                with pytest.raises(ConnectionResetError):
+                    await reader.read()
+                assert await heard == b""
+                writer.close()
+
+    asyncio.run(test())
