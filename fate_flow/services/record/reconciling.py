@@ -24,7 +24,7 @@ from fate_flow.core.record.bundle import BadBundle
 from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, read_checkpoint
 from fate_flow.core.record.comparison import ALL, About, Finding, Place, Side, compare, equivocations
 from fate_flow.core.record.entry import BadEntry, log_with, read_entry
-from fate_flow.core.record.log import StoredCheckpoint
+from fate_flow.core.record.log import Evidence, StoredCheckpoint
 from fate_flow.core.record.note import BadNote, Check, Note, NoteKey, read_note
 from fate_flow.core.record.proof import ProvedEntry
 from fate_flow.core.record.tree import leaf_hash, root_of
@@ -184,11 +184,24 @@ def contradictions(tx: Transaction, theirs: TheirLog) -> tuple[Finding, ...]:
 
 
 def keep_heads(tx: Transaction, theirs: TheirLog, at: int) -> tuple[Finding, ...]:
-    """Return what `contradictions` returns, and keep the heads of the log if that is nothing. Raises BadBundle."""
+    """Return what `contradictions` returns, and keep the heads of the log if that is nothing, otherwise both signed
+    checkpoints as evidence. Raises BadBundle."""
     found = contradictions(tx, theirs)
-    for one in () if found else theirs.epochs:
-        _keep(tx, one, at)
+    for one in theirs.epochs:
+        if not found:
+            _keep(tx, one, at)
+        elif (kept := _contradicted(tx, one)) is not None:
+            is_proof, origin = kept.size == one.head.size, one.head.origin
+            tx.add_evidence(Evidence(theirs.party_id, is_proof, origin, kept.size, kept.note, one.note, at))
     return found
+
+
+def _contradicted(tx: Transaction, theirs: TheirEpoch) -> StoredCheckpoint | None:
+    """Return the kept head of an epoch that is no beginning of what the other party shows now; None if it is one."""
+    kept = tx.witnessed(theirs.head.origin)
+    if kept is None or kept.size > theirs.head.size:
+        return None
+    return kept if read_checkpoint(read_note(kept.note).text).root != theirs.root_at(kept.size) else None
 
 
 def _heads(tx: Transaction, theirs: TheirLog) -> Iterator[Checkpoint]:

@@ -11,11 +11,11 @@ import pytest
 
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.record.bundle import BadBundle
-from fate_flow.core.record.checkpoint import Checkpoint
+from fate_flow.core.record.checkpoint import Checkpoint, read_checkpoint
 from fate_flow.core.record.comparison import About, Finding, Outcome
 from fate_flow.core.record.entry import log_with
 from fate_flow.core.record.log import StoredCheckpoint
-from fate_flow.core.record.note import sign_note
+from fate_flow.core.record.note import read_note, sign_note
 from fate_flow.peers.site_key import raw_of_pem
 from fate_flow.services.record.checkpoints import origin_of
 from fate_flow.services.record.proving import file_of_party
@@ -109,6 +109,27 @@ def test_a_head_that_was_kept_meanwhile_counts(comparison: Comparison, monkeypat
 
     monkeypatch.setattr(comparing, "messages_in_both", then_another_head_comes)
     assert [(one.outcome, one.accused) for one in comparison.reconcile()] == [(Outcome.EQUIVOCATION, ("10000",))]
+    assert kept_evidence(comparison) == [(True, 6, 6)]
+    comparison.reconcile()
+    assert kept_evidence(comparison) == [(True, 6, 6)], "once"
+
+
+def kept_evidence(comparison: Comparison) -> list[tuple[bool, int, int]]:
+    """Whether two roots of one size prove it, and both sizes."""
+    with comparison.guest.store.reading() as tx:
+        found = tx.evidence()
+    assert {one.party_id for one in found} <= {"10000"}
+    heads = [[read_checkpoint(read_note(note).text) for note in (one.first, one.second)] for one in found]
+    return [(one.is_proof, first.size, second.size) for one, (first, second) in zip(found, heads, strict=True)]
+
+
+def test_a_smaller_kept_head_of_another_past_is_evidence_but_no_proof_by_itself(comparison: Comparison) -> None:
+    signer, origin = comparison.host.keys.signer, origin_of(comparison.host.keys.root, log_with("9999"), 1)
+    note = str(sign_note(Checkpoint(origin, 2, b"\1" * 32).text(), signer.key_of(origin), signer.sign))
+    with comparison.guest.store.transaction() as tx:
+        tx.put_witnessed(origin, 0, StoredCheckpoint(0, 2, note, 1))
+    assert {one.outcome for one in comparison.reconcile() if one.accused} == {Outcome.EQUIVOCATION}
+    assert kept_evidence(comparison) == [(False, 2, 6)]
 
 
 def test_a_file_of_a_party_without_keys_here_is_refused(comparison: Comparison) -> None:
