@@ -77,7 +77,7 @@ class _Listener:
         while len(self._open) - len(self._on_streams) >= self._limits.connections:
             self._freed.clear()
             for task, (requests, origin, _) in self._open.items():
-                if not (requests.has_request or requests.carries_stream) and not task.cancelling():
+                if not (requests.is_complete or requests.carries_stream) and not task.cancelling():
                     task.cancel()
                     self._all.count(Cause.CONNECTIONS, origin, "", 0)
                     break

@@ -102,6 +102,15 @@ class Carries(Protocol):
         ...
 
 
+# Whether a request with this target and this field Authorization may have a body.
+Knows = Callable[[str, str], bool]
+
+
+def known_to_all(_target: str, _authorization: str) -> bool:
+    """Let only the application decide on a request, when it has all of it."""
+    return True
+
+
 @dataclass(frozen=True)
 class Setting:
     """What all connections of a gateway share."""
@@ -115,6 +124,7 @@ class Setting:
     note: Callable[[str, str], None]          # an address, and why a request from there was refused
     streams: Carries | None = None            # None: no connection carries one
     count: Count = uncounted                  # of refusals, for the record
+    knows: Knows = known_to_all
 
 
 class PeerConnection:
@@ -123,6 +133,7 @@ class PeerConnection:
     def __init__(self, stream: Stream, peer: PeerKey | Unproved | None, address: str, setting: Setting) -> None:
         self.is_idle = True                   # between two requests
         self.has_request = False              # whether the head of one was read and its answer is not sent
+        self.is_complete = False              # whether all of that request was read
         self.carries_stream = False           # from now to the end of the connection
         self.is_last = False                  # no other request is read after the present one
         self._upgraded: Upgraded | None = None
@@ -143,7 +154,7 @@ class PeerConnection:
                 self.has_request = True
                 with self._share_of(request, share) as one:
                     await self._serve(request, one)
-                self.is_idle, self.has_request = True, False
+                self.is_idle, self.has_request, self.is_complete = True, False, False
         except Refused as refusal:
             await self.refuse(refusal)
         return self._upgraded
@@ -163,6 +174,9 @@ class PeerConnection:
         if not isinstance(event, h11.Request):
             return None
         check_request(event, self._limits)
+        shown = next((value for name, value in event.headers if name == b"authorization"), b"")
+        if not self._all.knows(event.target.decode("ascii"), shown.decode("latin-1")):
+            raise Refused(401, "Authorization: unknown token")
         if self._peer is None:
             check_target(event)
             self.is_last = True
@@ -226,6 +240,7 @@ class PeerConnection:
             with shares.stored(share) as stored:
                 async with shares.request(share):
                     await self._body(request, body, stored)
+                    self.is_complete = True
                     async with shares.application(share):
                         identity = identity_of(self._peer, self._all.own_key_id)
                         asked = request_for_application(

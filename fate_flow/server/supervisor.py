@@ -194,7 +194,7 @@ class Supervisor:
         self._http = listen(self.settings.host, self.settings.http_port, "fateflow.http_port")
         self._workers = listen("127.0.0.1", self.settings.worker_port, "fateflow.worker_port")
         self._gateway = GatewayParts.of(self.settings, self.signature)
-        self._remote_workers = WorkerListenerParts.of(self.settings)
+        self._remote_workers = WorkerListenerParts.of(self.settings, secret_of(self.settings))
         self._worker_url = f"http://127.0.0.1:{self._workers.getsockname()[1]}"
         self._http_processes = HttpProcesses(
             self.settings, self._wakeups, self._worker_url,

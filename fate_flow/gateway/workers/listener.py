@@ -1,7 +1,8 @@
 """TLS for workers of this party that run on other hosts, with the deadlines and limits of the gateway.
 
 A worker knows the server by the digest of its key and shows no certificate itself: the application checks the token of
-each request. So a caller is an address until then, and what one address may take is limited. Behind this listener is
+each request. So a caller is an address until then, and what one address may take is limited. Who shows no token at all
+is refused before a body is read. Behind this listener is
 the application of the workers' own port, which has no other routes.
 """
 
@@ -12,7 +13,7 @@ import logging
 import signal
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from fate_flow.gateway.accepting import accepted, set_options
 from fate_flow.gateway.application import Application
 from fate_flow.gateway.limits import MIB, Limits
 from fate_flow.gateway.origins import origin_of
-from fate_flow.gateway.peer_connection import PeerConnection, Setting
+from fate_flow.gateway.peer_connection import Knows, PeerConnection, Setting, known_to_all
 from fate_flow.gateway.refusals import Count, RefusalLog, uncounted
 from fate_flow.gateway.shares import Shares
 from fate_flow.gateway.tls_stream import TlsStream
@@ -58,20 +59,25 @@ class _Open:
     def is_busy(self) -> bool:
         return self.requests is not None and self.requests.has_request
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether a request was read completely. Only the application knows whether its token is one."""
+        return self.requests is not None and self.requests.is_complete
+
 
 class WorkerListener:
     """Serves the connections of one listener. `asked`: the application, at a socket in `folder`."""
 
     def __init__(
         self, listener: socket.socket, context: ssl.SSLContext, own_party_id: str, asked: Application, folder: Path,
-        limits: Limits, count: Count = uncounted,
+        limits: Limits, count: Count = uncounted, knows: Knows = known_to_all,
     ) -> None:  # fmt: skip
         self._listener = listener
         self._context = context
         self._limits = limits
         self._refusals = RefusalLog(asyncio.get_running_loop().time)
         note = self._refusals.note
-        self._setting = Setting(own_party_id, "", limits, Shares(limits), asked, folder, note, count=count)
+        self._setting = Setting(own_party_id, "", limits, Shares(limits), asked, folder, note, count=count, knows=knows)
         self._open: dict[asyncio.Task[None], _Open] = {}           # the oldest one first
         self._freed = asyncio.Event()
 
@@ -98,19 +104,26 @@ class WorkerListener:
         ended: an honest request comes with its connection, so the honest ones are left."""
         while len(self._open) >= self._limits.connections:
             self._freed.clear()
-            for task, one in self._open.items():
-                if not one.is_busy and not task.cancelling():
-                    task.cancel()
-                    self._setting.count(Cause.CONNECTIONS, one.origin, "", 0)
-                    break
+            self._end_oldest(self._open)
             await self._freed.wait()
+
+    def _end_oldest(self, among: Iterable[asyncio.Task[None]]) -> bool:
+        """End the first of these without a complete request; return whether there was one."""
+        for task in among:
+            one = self._open[task]
+            if not one.is_complete and not task.cancelling():
+                task.cancel()
+                self._setting.count(Cause.CONNECTIONS, one.origin, "", 0)
+                return True
+        return False
 
     def _begin(self, sock: socket.socket, address: str) -> None:
         origin = origin_of(address)
-        of_address = [one for one in self._open.values() if one.origin == origin]
-        handshakes = sum(one.requests is None for one in of_address)
+        of_address = [task for task, one in self._open.items() if one.origin == origin and not task.cancelling()]
+        handshakes = sum(self._open[task].requests is None for task in of_address)
         limits = self._limits
-        if len(of_address) >= limits.connections_of_address or handshakes >= limits.handshakes_of_address:
+        is_full = len(of_address) >= limits.connections_of_address
+        if handshakes >= limits.handshakes_of_address or (is_full and not self._end_oldest(of_address)):
             text = f"this address has {len(of_address)} open connections, {handshakes} of them new"
             self._refusals.note(address, text)
             self._setting.count(Cause.CONNECTIONS, origin, "", 0)
@@ -164,15 +177,17 @@ def _text(error: OSError) -> str:
 
 def serve_workers(
     listener: socket.socket, context: ssl.SSLContext, own_party_id: str, socket_at: Path, limits: Limits,
-    ready: Callable[[], None], count: Count = uncounted,
+    ready: Callable[[], None], count: Count = uncounted, knows: Knows = known_to_all,
 ) -> None:  # fmt: skip
-    """Serve workers of other hosts until SIGTERM, in a process of its own; `socket_at`: where the application is."""
+    """Serve workers of other hosts until SIGTERM, in a process of its own; `socket_at`: where the application is.
+
+    A request that `knows` denies is refused before its body is read."""
 
     async def serve() -> None:
         listener.setblocking(False)
         application = Application(socket_at.parent, socket_at.name, limits)
         serving = asyncio.ensure_future(
-            WorkerListener(listener, context, own_party_id, application, socket_at.parent, limits, count).run()
+            WorkerListener(listener, context, own_party_id, application, socket_at.parent, limits, count, knows).run()
         )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

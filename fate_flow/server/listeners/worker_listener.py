@@ -11,8 +11,10 @@ from typing import Self
 
 from fate_flow.api.between_parties.slots import threads_for
 from fate_flow.gateway.workers.tls import WorkerTls
+from fate_flow.relay.spool_registry import SessionRegistry
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.listeners.listening import listen, listen_at
+from fate_flow.server.listeners.worker_tokens import WorkerTokens
 from fate_flow.settings.settings import Settings
 from fate_flow.store.database.opening import open_database
 from fate_flow.store.sql.store import SqlStore
@@ -26,10 +28,11 @@ class WorkerListenerParts:
     behind: socket.socket
     tls: WorkerTls
     settings: Settings
+    secret: bytes                        # of the tokens of agents
     _ready: Wakeup = field(default_factory=Wakeup)
 
     @classmethod
-    def of(cls, settings: Settings) -> Self | None:
+    def of(cls, settings: Settings, secret: bytes) -> Self | None:
         """Return None if no such listener is configured. Raise FlowError if it cannot be started."""
         place = settings.worker_listen
         if place is None:
@@ -42,7 +45,7 @@ class WorkerListenerParts:
         except BaseException:
             listener.close()
             raise
-        return cls(listener, behind, tls, settings)
+        return cls(listener, behind, tls, settings, secret)
 
     @property
     def sockets(self) -> tuple[socket.socket, ...]:
@@ -59,11 +62,13 @@ class WorkerListenerParts:
 
         settings = self.settings
         limits = limits_of_workers(threads_for(settings.worker_threads // 2), settings.limits.max_request_bytes)
+        sessions = SessionRegistry(str(settings.spool_dir))
+        tokens = WorkerTokens(lambda token: sessions.session_of(token) is not None, self.secret)
         store = SqlStore(open_database(settings.database_url, settings.home))
         with counted_refusals(settings, store, "worker", make_space) as count:
             serve_workers(
                 self.listener, self.tls.context(), settings.party_id, settings.workers_socket, limits,
-                self._ready.wake, count,
+                self._ready.wake, count, tokens.knows,
             )  # fmt: skip
 
     def remove(self) -> None:

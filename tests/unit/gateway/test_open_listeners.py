@@ -143,7 +143,8 @@ def test_what_two_servers_could_read_in_two_ways_is_refused(wrong: bytes) -> Non
     run(test())
 
 
-def test_too_many_connections_cost_the_oldest_without_a_request() -> None:
+@pytest.mark.parametrize("part", [b"POST / HTTP/1.1\r\n", b"a part of a body"], ids=["half a head", "half a body"])
+def test_too_many_connections_cost_the_oldest_without_a_request(part: bytes) -> None:
     async def test() -> None:
         go_on = asyncio.Event()
 
@@ -155,9 +156,10 @@ def test_too_many_connections_cost_the_oldest_without_a_request() -> None:
             await first.send(request(head=SOURCE))
             await settled()
             flood = [await world.connect() for _ in range(LIMITS.connections + 50)]
-            for one in flood:
+            for number, one in enumerate(flood):
+                body = request(body=b"x" * 1000, head=[("SRC-PARTY-ID", str(20000 + number // 30))])[:-1]
                 with suppress(ConnectionError):              # its connection has ended
-                    await one.send(b"POST / HTTP/1.1\r\n")
+                    await one.send(body if part == b"a part of a body" else part)
             await world.honest()
             assert seconds() < LIMITS.head_seconds           # it did not have to wait for their ends
             assert await flood[0].rest() == b""

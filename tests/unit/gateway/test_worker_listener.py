@@ -14,19 +14,24 @@ from typing import Any
 
 import pytest
 
+from fate_flow.api.workers.staged import staged_token
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.record.refusal_counts import Cause
 from fate_flow.engines.staged.pinned import PinnedClient, ServerAt, WrongServer, pin_of
 from fate_flow.gateway.application import Application
+from fate_flow.gateway.peer_connection import Knows, known_to_all
 from fate_flow.gateway.workers.listener import WorkerListener, limits_of_workers
 from fate_flow.gateway.workers.tls import KEY_FILE, WorkerTls
+from fate_flow.server.listeners.worker_tokens import WorkerTokens
 from tests.kit.gateway.gateway_world import (
     OWN,
     SOCKET,
     Peer,
     RefusedCaller,
+    Served,
     StubApplication,
     listening,
+    released,
     request,
     seconds,
     settled,
@@ -59,7 +64,9 @@ class Workers:
 
 
 @asynccontextmanager
-async def open_world(listener: socket.socket | None = None, **limits: Any) -> AsyncIterator[Workers]:
+async def open_world(
+    listener: socket.socket | None = None, knows: Knows = known_to_all, **limits: Any
+) -> AsyncIterator[Workers]:
     with tempfile.TemporaryDirectory(prefix="wl") as name:
         folder, chosen = Path(name), replace(LIMITS, **limits)
         stub, tls = StubApplication(), WorkerTls.of(folder / "keys")
@@ -68,7 +75,7 @@ async def open_world(listener: socket.socket | None = None, **limits: Any) -> As
         at = listening(folder / "workers") if listener is None else listener
         refused: list[RefusedCaller] = []
         listener_of_workers = WorkerListener(
-            at, tls.context(), OWN, application, folder, chosen, lambda *refusal: refused.append(refusal)
+            at, tls.context(), OWN, application, folder, chosen, lambda *refusal: refused.append(refusal), knows
         )
         serving = asyncio.create_task(listener_of_workers.run())
         try:
@@ -157,12 +164,22 @@ def test_handshake_head_and_body_have_deadlines() -> None:
 
 def test_one_address_has_a_limit_and_too_many_connections_cost_the_oldest_without_a_request() -> None:
     async def test() -> None:
+        go_on = asyncio.Event()
+
+        async def behaves(_: Served) -> Any:
+            return await released(go_on)
+
         async with open_world(connections_of_address=2) as world:
+            world.application.behaves = behaves
             kept = [await world.connect(), await world.connect()]
+            for one in kept:
+                await one.send(request(head=TOKEN))
+            await settled()
             with pytest.raises((ssl.SSLError, ConnectionError)):
                 await world.connect()
             assert world.refused == [(Cause.CONNECTIONS, "", "", 0)]
-            assert (await kept[0].ask(head=TOKEN)).status == 200
+            go_on.set()
+            assert [(await one.answer()).status for one in kept] == [200, 200]
         async with open_world(connections=3) as world:
             oldest, other = await world.connect(), await world.connect()
             newest = await world.connect()
@@ -172,3 +189,61 @@ def test_one_address_has_a_limit_and_too_many_connections_cost_the_oldest_withou
             assert (await other.ask(head=TOKEN)).status == (await newest.ask(head=TOKEN)).status == 200
 
     run(test())
+
+
+@pytest.mark.parametrize("limits", [{"connections": 4}, {"connections_of_address": 4}], ids=["all", "an address"])
+def test_bodies_that_do_not_end_cost_their_own_connections(limits: dict[str, Any]) -> None:
+    """Nobody has to show a token for them."""
+
+    async def test() -> None:
+        async with open_world(**limits) as world:
+            slow = []
+            for _ in range(6):
+                slow.append(await world.connect())
+                await slow[-1].send(request(body=b"x" * 100_000)[:-90_000])
+                await settled()
+            honest = await world.connect()
+            assert (await honest.ask(head=TOKEN)).status == 200
+            assert seconds() < LIMITS.grace_seconds           # it did not have to wait for their ends
+            assert await slow[0].rest() == b""
+            assert len(world.application.served) == 1
+            for one in slow:
+                one.close()
+
+    run(test())
+
+
+def test_a_body_without_a_token_is_not_read() -> None:
+    async def test() -> None:
+        tokens = WorkerTokens(lambda token: token == "one", b"secret")
+        async with open_world(knows=tokens.knows) as world:
+            for head in ([], [("Authorization", "Bearer two")]):
+                peer = await world.connect()
+                await peer.send(request(body=b"x" * 100_000, head=head)[:-90_000])
+                assert (await peer.answer()).status == 401
+            assert seconds() < 1
+            honest = await world.connect()
+            assert (await honest.ask(head=TOKEN)).status == 200
+            assert len(world.application.served) == 1
+
+    run(test())
+
+
+def test_a_token_of_an_agent_counts_for_its_own_worker() -> None:
+    asked: list[str] = []
+
+    def is_session(token: str) -> bool:
+        asked.append(token)
+        if token == "unreadable":
+            raise OSError
+        return token == "one"
+
+    tokens, own = WorkerTokens(is_session, b"secret"), staged_token(b"secret", "w1")
+    assert tokens.knows("/v1/staged/w1/put?at=x", f"Bearer {own}")
+    assert not tokens.knows("/v1/staged/w2/put?at=x", f"Bearer {own}")
+    assert not tokens.knows("/v1/staged/w1/put?at=x", "Bearer one")
+    assert asked == []
+    assert [tokens.knows("/v1/exchange/pop", f"Bearer {one}") for one in ("one", "one", own, "unreadable", "")] == [
+        True, True, False, True, False,
+    ]  # fmt: skip
+    assert asked == ["one", own, "unreadable"]          # what is known is not read again
