@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fate_flow.core.metrics.form import PIECE_BYTES
 from fate_flow.store.values import Connector, Metric, OutputTable, Submission, TableMeta
 from tests.store_contract.cases import GUEST, HOST, Cases, Each, a_task
 
@@ -130,7 +131,7 @@ class ResultCases(Cases):
     def test_the_metrics_of_a_job_have_a_size(self, each: Each) -> None:
         assert each.metric_size("j1") == 0
         each.save_metrics([Metric(a_task().key, "train", "loss", ((0, 0.5),), {"unit": "x"})] * 3, 1)
-        assert each.metric_size("j1") == 3 * len('[[0,0.5]]{"unit":"x"}')
+        assert each.metric_size("j1") == 3 * (PIECE_BYTES + len('trainloss[[0,0.5]]{"unit":"x"}'))
         assert each.metric_size("j2") == 0
 
     def test_the_newest_summary(self, each: Each) -> None:

@@ -15,7 +15,7 @@ from flask import Blueprint, Response
 
 from fate_flow.api.v1.envelope import ok, silent_json
 from fate_flow.api.workers.tracker import refuse_too_many, session_of_worker
-from fate_flow.core.metrics.form import Kept, read_metric
+from fate_flow.core.metrics.form import PIECE_BYTES, Kept, read_metric
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import TaskKey
@@ -40,7 +40,7 @@ def blueprint(spool: Spool, store: Store, clock: Callable[[], int], most_bytes: 
 
         def once() -> None:
             with store.transaction() as tx:
-                refuse_too_many(tx, key.job_id, len(json.dumps(listed)), most_bytes)
+                refuse_too_many(tx, key.job_id, len(listed) * PIECE_BYTES + len(json.dumps(listed)), most_bytes)
                 kept = (Metric(key, one["namespace"], one["name"], one["data"], one["meta"]) for one in listed)
                 tx.save_metrics(kept, clock())
 

@@ -21,6 +21,7 @@ from fate_flow.components.artifacts.attempt import ArtifactError
 from fate_flow.components.artifacts.table_files import TableFiles
 from fate_flow.components.base.errors import ComponentError
 from fate_flow.components.tables.table import NoSuchTable, Table
+from fate_flow.core.metrics.form import PIECE_BYTES
 from fate_flow.core.model.errors import BadRequest, NotFound, OperationFailed, PermissionDenied
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import TaskKey
@@ -128,7 +129,8 @@ class _Records:
     ) -> None:  # fmt: skip
         """Save a piece of a metric; earlier pieces are kept: data and meta come in separate calls, and in pieces."""
         namespace, name = _text(body, "metric_namespace"), _text(body, "metric_name")
-        refuse_too_many(tx, key.job_id, len(json.dumps([data, dict(meta)])), self._most_metric_bytes)
+        size = PIECE_BYTES + len(json.dumps([namespace, name, data, dict(meta)]))
+        refuse_too_many(tx, key.job_id, size, self._most_metric_bytes)
         tx.save_metrics([Metric(key, namespace, name, data, meta)], self._clock())
 
     def _table_create(self, tx: Transaction, key: TaskKey, body: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from fate_flow.core.text.phrases import sanitized
 LONGEST_NAME = 180
 DEFAULT_GROUP = "default"
 MOST_BYTES_OF_JOB = 32 * 1024 * 1024
+PIECE_BYTES = 256          # what a database takes for a piece of a metric beside names and content: keys, indexes
 _FATE_2 = "fate2"                  # in the meta: what the other keys do not say of a metric in FATE 2's form
 _CURVE, _OBJECT, _LIST = "curve", "object", "list"
 _MOST_WRONG = 5

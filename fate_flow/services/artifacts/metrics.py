@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fate_flow.core.metrics.form import PIECE_BYTES
 from fate_flow.core.model.artifact import Artifact
 from fate_flow.services.artifacts.kind import ArtifactKind, Maker, Removed
 from fate_flow.store.contract.transaction import Transaction
@@ -27,7 +28,7 @@ class MetricKind(ArtifactKind):
             tx.drop_metric(one.task, one.namespace, one.name)
         free = maker.most_metric_bytes - tx.metric_size(maker.task.job_id)
         for one in listed:
-            free -= len(json.dumps([one.data, one.meta]))
+            free -= PIECE_BYTES + len(json.dumps([one.namespace, one.name, one.data, one.meta]))
             if free < 0:
                 left_out.append(f"{one.name}: {too_many(maker.task.job_id, maker.most_metric_bytes)}")
                 break

@@ -34,7 +34,7 @@ class Results(Protocol):
         """Return the metrics of the newest version that has any, in pieces, as they were saved."""
 
     def metric_size(self, job_id: str) -> int:
-        """Return about how many bytes the metrics of a job take."""
+        """Return about how many bytes the metrics of a job take, with the names and a fixed number for each piece."""
 
     def drop_metric(self, key: TaskKey, namespace: str, name: str) -> int:
         """Remove the pieces of one metric of a version of a party task; return the number of rows."""

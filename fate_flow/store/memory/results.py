@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from fate_flow.core.metrics.form import PIECE_BYTES
 from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
@@ -59,7 +60,11 @@ class Results(MemoryUnitOfWork):
 
     def metric_size(self, job_id: str) -> int:
         every = [one for _, one in self._rows.metrics.rows.values() if one.task.job_id == job_id]
-        return sum(len(to_json([list(pair) for pair in one.data])) + len(to_json(dict(one.meta))) for one in every)
+        return sum(
+            PIECE_BYTES + len(one.namespace) + len(one.name)
+            + len(to_json([list(pair) for pair in one.data])) + len(to_json(dict(one.meta)))
+            for one in every
+        )  # fmt: skip
 
     def drop_metric(self, key: TaskKey, namespace: str, name: str) -> int:
         rows = self._rows.metrics.rows.items()

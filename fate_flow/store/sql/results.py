@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from peewee import Model, fn
+from peewee import Model, Value, fn
 
+from fate_flow.core.metrics.form import PIECE_BYTES
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
 from fate_flow.store.database.json_text import from_json, to_json
@@ -192,10 +193,11 @@ _METRICS = Prepared(
     ),
     4,
 )
+_SIZED = (MetricRow.f_metric_namespace, MetricRow.f_metric_name, MetricRow.f_data, MetricRow.f_meta)
 _METRIC_SIZE = Prepared(
-    lambda job_id: MetricRow.select(fn.SUM(fn.LENGTH(MetricRow.f_data) + fn.LENGTH(MetricRow.f_meta))).where(
-        MetricRow.f_job_id == job_id
-    ),
+    lambda job_id: MetricRow.select(
+        fn.SUM(sum((fn.LENGTH(one) for one in _SIZED), start=Value(PIECE_BYTES)))
+    ).where(MetricRow.f_job_id == job_id),
     1,
 )
 

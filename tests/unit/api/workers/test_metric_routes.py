@@ -10,6 +10,7 @@ from flask.testing import FlaskClient
 
 from fate_flow.api.between_parties.exchange import ForwardReply
 from fate_flow.api.workers.worker import create_worker_app
+from fate_flow.core.metrics.form import PIECE_BYTES
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
 from fate_flow.relay.spool import Spool, SpoolLimits
@@ -23,7 +24,7 @@ LOSS = {
     "name": "loss", "type": "loss", "groups": [{"name": "default", "index": None}], "step_axis": "iterations",
     "data": [{"metric": 0.5, "step": 0, "timestamp": 1.5}],
 }  # fmt: skip
-MOST_BYTES = 600
+MOST_BYTES = 600 + 3 * PIECE_BYTES
 
 
 @pytest.fixture
@@ -82,6 +83,15 @@ def test_what_is_no_metric_is_refused_as_a_whole(
     said = ask(client, body)
     assert (said["retcode"], why in said["retmsg"]) == (101, True), said
     assert kept(store) == []
+
+
+def test_metrics_without_content_count_too(client: FlaskClient, store: MemoryStore) -> None:
+    empty = {"namespace": "n" * 100, "name": "m" * 100, "data": [], "meta": {}}
+    assert "limits.metrics_max_bytes" in ask(client, {"data": [empty] * 5})["retmsg"]
+    answers = [ask(client, {"data": [empty]})["retcode"] for _ in range(5)]
+    assert answers == [0, 0, *[answers[-1]] * 3]
+    assert answers[-1] != 0
+    assert len(kept(store)) == 2
 
 
 def test_a_job_may_have_so_many_metrics_and_no_more(client: FlaskClient, store: MemoryStore) -> None:

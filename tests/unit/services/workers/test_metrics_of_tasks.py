@@ -87,11 +87,11 @@ def test_what_is_left_out_of_a_file_is_named_in_the_log_of_the_job() -> None:
 
 
 def test_metrics_beyond_the_limit_of_a_job_are_left_out() -> None:
-    host = with_worker(metrics_max_bytes=400)
+    host = with_worker(metrics_max_bytes=800)
     succeeds(host, AUC, loss(*[0.123456] * 30))
     assert [name for name, _ in kept(host)] == ["evaluation"]
     [text] = texts(host)
     assert text == (
-        f"metrics of a are left out: loss: the metrics of job {JOB_ID} would take more than 400 bytes here "
+        f"metrics of a are left out: loss: the metrics of job {JOB_ID} would take more than 800 bytes here "
         "(limits.metrics_max_bytes)"
     )
