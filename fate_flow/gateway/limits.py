@@ -48,7 +48,7 @@ class Limits:
     grace_seconds: float = 10.0
     bytes_per_second: int = 1024
     body_bytes: int = 64 * MIB              # limits.max_request_bytes
-    stored_bytes_of_party: int = 256 * MIB  # of all its bodies at once; at least one of the largest fits
+    stored_bytes_of_party: int = 256 * MIB  # of all its bodies, and answers in files, at once; one of the largest fits
     stored_bytes: int = 1 << 62             # of all callers; those that may be invented have a bound (unproved.py)
     memory_bytes: int = MIB                 # a larger body is written to a file without a name
     tiny_chunk_bytes: int = 32              # a body with smaller chunks on average costs more to read than it carries

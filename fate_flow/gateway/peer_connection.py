@@ -251,6 +251,7 @@ class PeerConnection:
                             asked = asking_for_stream(asked)
                         answer = await self._all.application.ask(identity, asked, body)
                     body.close()
+                    self._count_answer(answer, stored)
                     said = _allowed_stream(answer) if is_stream else None
                     if said is not None:
                         await self._switch(answer, said, share)
@@ -258,6 +259,16 @@ class PeerConnection:
                         await self._answer(request, answer)
         finally:
             body.close()
+
+    def _count_answer(self, answer: Answer, stored: StoredBytes) -> None:
+        """Count an answer that is in a file until the peer has read it. Raises Refused, although the application has
+        carried out the request: peers ask again, and a message that comes twice has one effect."""
+        if answer.body.size > self._limits.memory_bytes:
+            try:
+                stored.reach(answer.body.size)
+            except Refused:
+                answer.body.close()
+                raise
 
     async def _switch(self, answer: Answer, said: Mapping[str, Any], share: Share) -> None:
         """Make the connection one that carries the stream which the application allows. Raises Refused."""

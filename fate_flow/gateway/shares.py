@@ -85,7 +85,7 @@ class Shares:
 
     @contextmanager
     def stored(self, share: Share) -> Iterator[StoredBytes]:
-        """Yield what counts the bytes of one request and its answer."""
+        """Yield what counts the bytes of one request, and then of its answer if that is large."""
         count = StoredBytes(share, self._limits.stored_bytes_of_party, self._stored, self._limits.stored_bytes)
         try:
             yield count
@@ -128,9 +128,8 @@ class StoredBytes:
         if more <= 0:
             return
         if self._share.stored_bytes + more > self._most:
-            raise Refused(
-                429, f"the requests of this party that are under way have more than {self._most} bytes: try again later"
-            )
+            what = "the requests and answers of this party that are under way"
+            raise Refused(429, f"{what} have more than {self._most} bytes: try again later")
         if self._of_all.count + more > self._most_of_all:
             raise Refused(503, "the server is busy with large requests of other parties: try again later")
         self._share.stored_bytes += more

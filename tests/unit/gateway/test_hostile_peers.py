@@ -413,6 +413,28 @@ def test_a_new_connection_does_not_begin_a_new_count_of_requests() -> None:
     run(test())
 
 
+def test_answers_that_are_not_read_count_too() -> None:
+    async def test() -> None:
+        async def large(served: Served) -> Reply:
+            return 200, [], bytes(2 * MIB if served.body else 1000)
+
+        async with gateway_world(behaves=large, stored_bytes_of_party=5 * MIB) as world:
+            held = [await world.connect() for _ in range(2)]
+            for one in held:
+                one.writer.transport.pause_reading()
+                await one.send(request())
+            await settled()
+            more = await world.connect()
+            assert (await more.ask(body=b"")).status == 200          # a small one
+            assert (await more.ask()).status == 429
+            for one in held:
+                one.writer.transport.resume_reading()
+                assert len((await one.answer()).body) == 2 * MIB
+            assert (await (await world.connect()).ask()).status == 200          # they were given back
+
+    run(test())
+
+
 def test_the_bodies_of_a_party_have_a_share_of_bytes() -> None:
     async def test() -> None:
         async with gateway_world(stored_bytes_of_party=150_000) as world:
