@@ -5,11 +5,15 @@ the folder, also after it was killed. A wake-up tells it to look now; if nobody 
 
 What streams have carried is in files beside that: one that the gateway writes while the attempt lasts and at its end,
 and one for each stream that ended later.
+
+Nothing is forced to the disk: after a power cut a file may be empty, and the workers of its attempt have ended with the
+machine. So a file that cannot be read counts as one that is not there.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import secrets
 from collections.abc import Collection, Iterator
@@ -18,12 +22,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.spec import Party
 from fate_flow.core.streams.addresses import Address, Connects, Listens, StreamEnds
 from fate_flow.core.streams.counts import PortCount
 from fate_flow.relay.spool_session import Session
 from fate_flow.relay.stream_calls import LOOK, ask_gateway
 
+LOG = logging.getLogger(__name__)
+
+_UNREADABLE = (ValueError, TypeError, LookupError, BadRequest)         # what is no JSON, or JSON of something else
 _SUFFIX, _COUNTS, _WHY = ".json", ".counts", ".why"
 _PARTS = 6                             # of a session in the name of its file
 _LOOK_SECONDS = 5.0
@@ -137,33 +145,30 @@ class StreamSessions:
 
     def purge(self, job_id: str) -> None:
         """Remove all sessions of a job; what was counted stays for `collect`. Raises OSError."""
-        for session in self.sessions():
-            if session.job_id == job_id:
-                self._remove(self._path(session))
-        for left in self._folder.glob(f"{job_id}+*{_WHY}"):
+        for name in self._names(_SUFFIX):
+            if _job_of(name) == job_id:
+                self._remove(self._folder / name)
+        for left in (*self._folder.glob(f"{job_id}+*{_WHY}"), *self._folder.glob(f".{job_id}+*{_SUFFIX}.*")):
             left.unlink(missing_ok=True)
 
     def sessions(self) -> Iterator[Session]:
         for name in self._names(_SUFFIX):
-            with suppress(FileNotFoundError):
-                yield self._read(self._folder / name).session
+            if (found := self._read(self._folder / name)) is not None:
+                yield found.session
 
     def jobs(self) -> set[str]:
-        return {one.job_id for one in self.sessions()}
+        return {_job_of(name) for name in self._names(_SUFFIX)}
 
     def read(self, session: Session) -> StreamSession | None:
         """Return the session if it is open. Raises OSError."""
-        try:
-            return self._read(self._path(session))
-        except FileNotFoundError:
-            return None
+        return self._read(self._path(session))
 
     def changes(self, known: dict[str, StreamSession]) -> dict[str, StreamSession]:
         """Return the sessions that are open now, by file; what is in `known` is not read again. Raises OSError."""
         found = {}
         for name in self._names(_SUFFIX):
-            with suppress(FileNotFoundError):
-                found[name] = known.get(name) or self._read(self._folder / name)
+            if (one := known.get(name) or self._read(self._folder / name)) is not None:
+                found[name] = one
         return found
 
     def _names(self, suffix: str) -> list[str]:
@@ -175,13 +180,26 @@ class StreamSessions:
         key = (one.job_id, one.task_id, str(one.version), one.incarnation, one.role, one.party_id)
         return self._folder / ("+".join(key) + _SUFFIX)
 
-    def _read(self, path: Path) -> StreamSession:
-        return _from_json(json.loads(path.read_text(encoding="utf-8")))
+    def _read(self, path: Path) -> StreamSession | None:
+        """Return the session in a file; None if it is not there, or cannot be read, and then it is removed. Raises
+        OSError."""
+        try:
+            return _from_json(json.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
+        except _UNREADABLE:
+            path.unlink(missing_ok=True)
+            LOG.warning("the file %s says nothing of streams, and was removed: a power cut may have emptied it", path)
+            return None
 
     def _tell(self) -> None:
         """Let the gateway look at the folder now. Without an answer it looks by itself."""
         with suppress(OSError):
             ask_gateway(self._socket_at, LOOK, _LOOK_SECONDS)
+
+
+def _job_of(name: str) -> str:
+    return name.partition("+")[0]
 
 
 def _session_of(stem: str) -> Session:
@@ -190,8 +208,11 @@ def _session_of(stem: str) -> Session:
 
 
 def _counts_in(path: Path) -> tuple[PortCount, ...]:
-    counts = json.loads(path.read_text(encoding="utf-8"))
-    return tuple(PortCount(**{**one, "other": Party(**one["other"])}) for one in counts)
+    try:
+        counts = json.loads(path.read_text(encoding="utf-8"))
+        return tuple(PortCount(**{**one, "other": Party(**one["other"])}) for one in counts)
+    except _UNREADABLE:
+        return ()
 
 
 def _as_json(one: StreamSession) -> dict[str, Any]:

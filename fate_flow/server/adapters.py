@@ -68,8 +68,10 @@ class SpoolExchange:
         self.streams.end(_session(of.key, of.incarnation), why)
 
     def purge(self, job_id: str) -> None:
-        self.streams.purge(job_id)
-        self.spool.purge(job_id)
+        try:
+            self.spool.purge(job_id)
+        finally:
+            self.streams.purge(job_id)
 
     def sweep(self, is_over: Callable[[str], bool]) -> None:
         # List first: a job that is over after the listing cannot have begun in between.

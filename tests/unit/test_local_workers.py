@@ -118,6 +118,16 @@ def test_a_session_of_the_spool_has_the_document_of_the_job(tmp_path: Path) -> N
     assert spool.document_of(Session(KEY.job_id, KEY.task_id, KEY.version, "ab" * 16, "guest", "9999")) == name
 
 
+def test_a_job_is_purged_from_the_spool_although_its_streams_cannot_be_read(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, SpoolLimits(), lambda: None)
+    exchange = SpoolExchange(spool, b"secret", StreamSessions(tmp_path / "no folder", tmp_path / "streams.sock"))
+    exchange.open(KEY, "ab" * 16, (("host", "10000"),), "w", "", NO_STREAMS)
+    (tmp_path / "no folder").write_text("")
+    with pytest.raises(NotADirectoryError):
+        exchange.purge(KEY.job_id)
+    assert spool.jobs() == ()
+
+
 def test_the_collector_reads_the_working_folders_of_the_ranks(tmp_path: Path) -> None:
     engine: Any = SimpleNamespace(launch=lambda *_: None)
     settings = replace(Settings("9999", tmp_path), log_dir=tmp_path / "logs")

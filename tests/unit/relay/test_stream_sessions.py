@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import pytest
+
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party, Port
 from fate_flow.core.streams.addresses import ends_of
@@ -51,6 +53,47 @@ def test_a_purge_takes_the_sessions_of_its_job_alone(tmp_path: Path) -> None:
     assert sessions.jobs() == {JOB, f"{JOB}9"}
     sessions.purge(JOB)
     assert [*sessions.sessions()] == [other.session]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", bytes(100), b"null", b"{}", b'{"session": {"job_id": "x"}}', b"\xff"],
+    ids=["empty", "zeros", "null", "object", "session", "no text"],
+)  # fmt: skip
+def test_a_file_that_says_nothing_is_removed_and_hinders_no_other(
+    content: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sessions, one, other = sessions_in(tmp_path), a_session(), a_session(job_id=f"{JOB}9")
+    sessions.open(other)
+    [of_other] = sessions.changes({})
+    for ask in (
+        lambda: [*sessions.sessions()] == [other.session], lambda: sessions.read(one.session) is None,
+        lambda: list(sessions.changes({})) == [of_other],
+    ):  # fmt: skip
+        sessions.open(one)
+        [path] = (path for path in (tmp_path / "streams").glob("*.json") if path.name != of_other)
+        path.write_bytes(content)
+        assert ask()
+        assert not path.exists()
+        assert str(path) in caplog.text
+    sessions.open(one)
+    assert sessions.read(one.session) == one           # it can be written again
+    path.write_bytes(content)
+    path.with_name(f".{path.name}.77").write_bytes(content)        # a draft of a process that was killed
+    assert sessions.jobs() == {JOB, f"{JOB}9"}
+    sessions.purge(JOB)
+    assert [one.name for one in (tmp_path / "streams").iterdir()] == [of_other]
+
+
+def test_counts_that_say_nothing_are_none(tmp_path: Path) -> None:
+    sessions, one = sessions_in(tmp_path), a_session()
+    sessions.open(one)
+    [name] = sessions.changes({})
+    sessions.count(name, [PortCount("fl", HOST, 2, 5, 7, 1.5)])
+    path = (tmp_path / "streams" / name).with_suffix(".counts")
+    path.write_bytes(b"")
+    assert sessions.counts(name) == ()
+    assert sessions.close(one.session) == ()
+    assert [*(tmp_path / "streams").iterdir()] == []
 
 
 def test_what_is_counted_after_the_end_is_collected_once(tmp_path: Path) -> None:
