@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from flask import Blueprint, Response, jsonify, request
@@ -23,7 +24,7 @@ from fate_flow.core.model.status import WorkerStatus
 from fate_flow.engines.local.worker import Exit, Started
 from fate_flow.engines.staged.digests import Digests
 from fate_flow.engines.staged.documents import NotStaged, Staged, There, staged
-from fate_flow.engines.staged.folder import Refusal, StagedFolder
+from fate_flow.engines.staged.folder import Incoming, Refusal, StagedFolder
 from fate_flow.engines.staged.places import MOST_FILES, PIECE, StagedFile
 from fate_flow.store.contract.transaction import Store
 from fate_flow.store.contract.transaction_retry import Retry
@@ -57,6 +58,8 @@ class _Routes:
     retry: Retry = field(default_factory=Retry)
     digests: Digests = field(default_factory=Digests)
     known: dict[tuple[str, There], Staged] = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)
+    incoming: dict[Path, Incoming] = field(default_factory=dict)          # what each worker has sent
 
     def worker(self, worker_id: str) -> Worker:
         """Return the worker whose token the caller has. Raises Refusal."""
@@ -77,7 +80,15 @@ class _Routes:
         folder = Path(worker.handle)
         if not folder.is_absolute() or ".." in folder.parts or self.settings.jobs_dir not in folder.parents:
             raise Refusal(409, f"worker {worker.worker_id} has no folder below {self.settings.jobs_dir}")
-        return StagedFolder(folder, self.settings.home, self.settings.most_bytes)
+        return StagedFolder(folder, self.settings.home, self.settings.most_bytes, self._incoming(folder))
+
+    def _incoming(self, folder: Path) -> Incoming:
+        with self.lock:
+            found = self.incoming.pop(folder, None) or Incoming(folder)
+            self.incoming[folder] = found                    # the last one now
+            while len(self.incoming) > _MOST_KNOWN:
+                self.incoming.pop(next(iter(self.incoming)))
+        return found
 
     def staged(self, worker: Worker, there: There) -> Staged:
         found = self.known.get((worker.worker_id, there))
@@ -152,6 +163,8 @@ class _Routes:
     def grow(self, worker_id: str) -> Response:
         worker = self.worker(worker_id)
         folder, at = self._claimed(worker), request.args.get("at", "")
+        if why := self.settings.no_space():
+            raise Refusal(507, why)
         path = self.staged(worker, _place_of(request.args)).grows.get(at)
         if path is None:
             raise Refusal(404, f"at: {shown(at)} is not a file of this worker that grows")
@@ -177,7 +190,11 @@ class _Routes:
         end = _read(Exit.of, body["exit"])
         folder = self.folder(worker)
         folder.check_claim(_runner())
-        folder.finish(end, sent, there.root, self.staged(worker, there))
+        try:
+            folder.finish(end, sent, there.root, self.staged(worker, there))
+        finally:
+            with self.lock:
+                self.incoming.pop(folder.folder, None)
         self.known.pop((worker_id, there), None)
         self.settings.wake(worker.task.job_id)
         return jsonify({})

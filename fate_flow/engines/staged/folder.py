@@ -31,7 +31,7 @@ from fate_flow.engines.local.worker import (
     write_atomically,
 )
 from fate_flow.engines.staged.documents import INCOMING, STATE, Staged, back_home
-from fate_flow.engines.staged.places import StagedFile, digest_of
+from fate_flow.engines.staged.places import MOST_FILES, StagedFile, digest_of
 
 GROWN = "grown.json"             # how much of each growing file was taken
 _MOST_GROWN = 1 << 30            # bytes of one growing file
@@ -46,6 +46,19 @@ class Refusal(Exception):
         self.text = text
 
 
+class Incoming:
+    """How many files and bytes a worker has sent that are not in their places yet. The folder is looked at once, since
+    a worker may send tens of thousands of files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.lock = threading.Lock()
+        self.files = self.bytes = 0
+        with suppress(FileNotFoundError), os.scandir(folder / INCOMING) as entries:
+            for one in entries:
+                self.files += 1
+                self.bytes += one.stat().st_size
+
+
 @dataclass(frozen=True)
 class StagedFolder:
     """One worker. `runner` is the name that the agent on the other host has made for itself."""
@@ -53,6 +66,7 @@ class StagedFolder:
     folder: Path
     home: Path
     most_bytes: int              # of all files that the worker sends
+    known: Incoming | None = None        # None: it is counted now
 
     # ------------------------------------------------------------------ the claim
 
@@ -128,30 +142,47 @@ class StagedFolder:
 
     def take(self, at: str, offset: int, data: bytes) -> int:
         """Take a piece of a file; return how many bytes of it are here now: the agent goes on there."""
-        path = self._incoming(at)
+        path, known = self._incoming(at), self.known or Incoming(self.folder)
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        with path.open("ab") as file:
-            here = file.tell()
-            if offset != here:
-                return here
-            if self._incoming_bytes() + len(data) > self.most_bytes:
-                text = f"the worker sends more than {self.most_bytes} bytes (limits.staged_output_max_bytes)"
-                raise Refusal(413, text)
-            file.write(data)
-            return here + len(data)
+        with known.lock:
+            self._count_file(known, path)
+            with path.open("ab") as file:
+                here = file.tell()
+                if offset != here:
+                    return here
+                if known.bytes + len(data) > self.most_bytes:
+                    text = f"the worker sends more than {self.most_bytes} bytes (limits.staged_output_max_bytes)"
+                    raise Refusal(413, text)
+                file.write(data)
+                known.bytes += len(data)
+                return here + len(data)
+
+    def _count_file(self, known: Incoming, path: Path) -> None:
+        """Count a file that is made now. Raises Refusal, also for empty ones: each takes a place in the file system."""
+        if path.exists():
+            return
+        if known.files >= MOST_FILES:
+            raise Refusal(413, f"the worker sends more than {MOST_FILES} files")
+        known.files += 1
 
     def verify(self, file: StagedFile) -> None:
         """Check a file that was sent completely. Raises Refusal; then the agent sends it again."""
         if (self.folder / EXIT).exists() or self._verified(file).exists() or self._is_placed(file):
             return
-        path = self._incoming(file.at)
+        path, known = self._incoming(file.at), self.known or Incoming(self.folder)
         found = path.stat().st_size if path.exists() else 0
         if found == file.size and (not found or digest_of(path) == file.sha256):
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            path.touch()
-            path.rename(self._verified(file))
+            with known.lock:
+                self._count_file(known, path)
+                path.touch()
+                path.rename(self._verified(file))
             return
-        path.unlink(missing_ok=True)
+        with known.lock:
+            if path.exists():
+                known.files -= 1
+                known.bytes -= path.stat().st_size
+                path.unlink()
         raise Refusal(422, f"{shown(file.at)} has arrived with other bytes than were sent: it is sent again")
 
     def finish(self, end: Exit, files: Sequence[StagedFile], root: str, staged: Staged) -> None:
@@ -218,9 +249,4 @@ class StagedFolder:
     def _verified(self, file: StagedFile) -> Path:
         name = sha256(f"{file.at}\n{file.size}\n{file.sha256}".encode()).hexdigest()
         return self.folder / INCOMING / f"{name}.verified"
-
-    def _incoming_bytes(self) -> int:
-        with suppress(FileNotFoundError), os.scandir(self.folder / INCOMING) as entries:
-            return sum(one.stat().st_size for one in entries)
-        return 0
 

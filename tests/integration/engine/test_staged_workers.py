@@ -238,6 +238,22 @@ def test_what_cannot_be_staged_is_refused_with_a_sentence(
     assert end["message"].endswith("run its task on the engine local")
 
 
+def test_on_a_full_disk_nothing_that_grows_is_taken_either(server: StagedServer) -> None:
+    with server.listening():
+        server.orders_program("w0", sys.executable, "-c", WAITS)
+        client = server.client("w0")
+
+        def ask(what: str, body: bytes, **query: str | int) -> int:
+            return client.ask("POST", f"/v1/staged/w0/{what}", query, body, {"X-Staged-Runner": "a" * 32}).status
+
+        assert ask("claim", b"{}") == 200
+        server.no_space = "the disk is nearly full"
+        assert [ask(what, b"x", at="x", offset=0) for what in ("put", "grow")] == [507, 507]
+        server.no_space = ""
+        assert ask("put", b"x", at="x", offset=0) == 200
+        client.close()
+
+
 def test_a_worker_whose_files_are_not_taken_is_lost_with_the_reason(tmp_path: Path) -> None:
     makes = 'open("big", "wb").write(b"m" * 100)'
     with StagedServer(tmp_path / "home", most_bytes=99).listening() as server:

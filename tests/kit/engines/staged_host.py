@@ -60,6 +60,7 @@ class StagedServer:
     home: Path
     lease_seconds: float = 6.0
     most_bytes: int = 1 << 30
+    no_space: str = ""                 # why nothing is taken now
     statuses: dict[str, WorkerStatus] = field(default_factory=dict)
     spoils: Callable[[Response], Response | None] = lambda _: None     # an answer on its way
     asked: list[str] = field(default_factory=list)
@@ -130,8 +131,9 @@ class StagedServer:
     def listening(self) -> Iterator[StagedServer]:
         app = Flask("staged")
         settings = StagedSettings(
-            self.home, self.settings.jobs_dir, SECRET, self.lease_seconds, self.most_bytes, self.woken.append
-        )
+            self.home, self.settings.jobs_dir, SECRET, self.lease_seconds, self.most_bytes, self.woken.append,
+            lambda: self.no_space,
+        )  # fmt: skip
         app.register_blueprint(blueprint(settings, self))  # type: ignore[arg-type]  # it reads one row
 
         @app.before_request

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import pytest
 from fate_flow.engines.local.worker import CLAIMED, EXIT, RESULT, Exit, Stop, write_atomically
 from fate_flow.engines.staged import folder as staged_folder
 from fate_flow.engines.staged.documents import INCOMING, Staged, back_home
-from fate_flow.engines.staged.folder import Refusal, StagedFolder
+from fate_flow.engines.staged.folder import Incoming, Refusal, StagedFolder
 from fate_flow.engines.staged.places import BadPlace, StagedFile, checked_place
 
 OWN = "jobs/j/w"
@@ -88,6 +90,42 @@ def test_other_bytes_than_were_sent_are_thrown_away(worker: StagedFolder) -> Non
     assert refused.value.status == 422
     assert worker.take("x", 0, b"abc") == 3
     worker.verify(StagedFile("x", 3, sha256(b"abc").hexdigest()))
+
+
+def test_what_was_sent_is_counted_without_another_look_at_the_folder(
+    worker: StagedFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[Path] = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: looks.append(path) or scandir(path))
+    sent(worker, "earlier", b"x" * 100)
+    known = replace(worker, known=Incoming(worker.folder))
+    looks.clear()
+    for number in range(8):
+        sent(known, f"f{number}", b"x" * 100)
+    assert looks == []
+    known.take("damaged", 0, b"x" * 50)
+    with pytest.raises(Refusal, match="with other bytes"):
+        known.verify(StagedFile("damaged", 50, "0" * 64))
+    sent(known, "last", b"x" * 100)                  # as many bytes as there may be, without the damaged ones
+    with pytest.raises(Refusal, match=r"limits\.staged_output_max_bytes"):
+        known.take("more", 0, b"x")
+    again = Incoming(worker.folder)
+    assert known.known is not None
+    assert (again.files, again.bytes) == (known.known.files, known.known.bytes)
+
+
+def test_a_worker_sends_so_many_files_and_no_more_also_empty_ones(
+    worker: StagedFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staged_folder, "MOST_FILES", 3)
+    for number in range(3):
+        sent(worker, f"f{number}", b"")
+    empty = StagedFile("one more", 0, sha256(b"").hexdigest())
+    for make in (lambda: worker.take("one more", 0, b""), lambda: worker.verify(empty)):
+        with pytest.raises(Refusal, match="more than 3 files") as refused:
+            make()
+        assert refused.value.status == 413
 
 
 @pytest.mark.parametrize("at", [
