@@ -18,7 +18,8 @@ from fate_flow.core.streams.stream import Stream
 from fate_flow.gateway.tls_stream import TlsParts
 
 _PIECE = 256 * 1024
-_WAITS = 4096
+_COUNTED_AT_ONCE = 64                  # frames
+_WAITS = 16 * 1024
 """Bytes that a transport may have for a worker before the stream holds back more: from Python 3.12 on, a transport
 keeps each piece for itself, however small it is."""
 
@@ -123,6 +124,7 @@ class LineEnd(_End):
         self._tls = tls
         self._now = now
         self._pace = pace or FramePace(now())
+        self._uncounted = 0            # frames
         self._waits = False            # until further frames are taken
 
     def begin(self, leftover: bytes) -> None:
@@ -140,7 +142,10 @@ class LineEnd(_End):
 
     def _took(self, frames: int) -> None:
         """Wait before further frames are taken, if these were many."""
-        seconds = self._pace.spend(self._now(), frames)
+        self._uncounted += frames
+        if self._uncounted < _COUNTED_AT_ONCE and not self.stream.has_more:
+            return
+        seconds, self._uncounted = self._pace.spend(self._now(), self._uncounted), 0
         if (seconds or self.stream.has_more) and not self.stream.is_over:
             self._waits = True
             self.pause_reading()

@@ -141,7 +141,7 @@ class Stream:
         """Note whether what was written to the worker waits."""
         self._worker_is_full = is_full
         if not is_full:
-            self._return_credit()
+            self._return_much()
             self._pass_on_if_it_fits()
 
     def worker_is_gone(self, why: str) -> None:
@@ -169,7 +169,8 @@ class Stream:
         except BadFrame as error:
             self.end(str(error))
         self.has_more = count == MOST_AT_ONCE and not self.is_over
-        self._pass_on_if_it_fits()
+        if self._held:
+            self._pass_on_if_it_fits()
         return count
 
     def heard(self, now: float) -> None:
@@ -209,12 +210,14 @@ class Stream:
         self._unread += len(content)
         if self._unread > MOST_UNREAD:
             raise BadFrame(f"the other server sends more than {MOST_UNREAD} bytes that nobody has taken")
-        if self.worker is None or self._worker_is_full or len(content) < _SMALL:
+        if self.worker is None or len(content) < _SMALL:
             self._held += content
             return
-        self._pass_on()
+        if self._held:
+            self._pass_on()
         self.worker.write(content)
-        self._return_much()
+        if self._unread >= _RETURNED_AT_ONCE:
+            self._return_much()
 
     def _pass_on_if_it_fits(self) -> None:
         if self._held and not self._worker_is_full and not self.is_over:
@@ -261,7 +264,7 @@ class Stream:
             self.line.close()
 
     def _return_much(self) -> None:
-        if not self._worker_is_full and self._unread >= _RETURNED_AT_ONCE:
+        if not self._worker_is_full and self._unread - len(self._held) >= _RETURNED_AT_ONCE:
             self._return_credit()
 
     def _return_credit(self) -> None:
