@@ -161,7 +161,9 @@ def reconcile(
     Exit code 0: nobody is accused. 5: somebody is, and the line says by what. 3: nobody is, but the log of a party of
     the job could not be compared.
 
-    Examples: flow audit reconcile -p 10000; flow audit reconcile from-10000.proof -p 10000
+    \b
+    Example: flow audit reconcile -p 10000
+             flow audit reconcile from-10000.proof -p 10000
     """
     from fate_flow.cli.audit.record_reports import print_findings, read_finding
 

@@ -38,7 +38,9 @@ def reconcile(
     Exit code 0: nobody is accused. 5: somebody is, and the line says by what. 3: nobody is, but the log of a party of
     the job could not be compared. 2: the log of the party is not whole, is not signed, or is not handed out.
 
-    Examples: fate_flow audit reconcile -p 10000; fate_flow audit reconcile from-10000.proof -p 10000
+    \b
+    Example: fate_flow audit reconcile -p 10000
+             fate_flow audit reconcile from-10000.proof -p 10000
     """
     check_compared(file, party_id, job_id)
     with record_of_home(conf) as (context, settings):

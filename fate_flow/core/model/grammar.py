@@ -94,12 +94,16 @@ def check_model_version(value: object, key: str = "model_version") -> int:
 LAST, REFUSE = "last", "refuse"
 DUPLICATE_IDS = (LAST, REFUSE)
 """What an upload does with several rows of one id: keep the last one, or refuse the file."""
-TABLE_PIECE = "printable text of at most 200 bytes, percent-encoded, other than '.' and '..'"
+TABLE_PIECE = (
+    "printable text of at most 200 bytes, percent-encoded, without a space at its end, other than '.' and '..'"
+)
 
 
 def check_table_piece(value: object, key: str) -> str:
-    """Check the name or namespace of a table. FATE takes any text; here it must fit a file name, percent-encoded."""
-    if not isinstance(value, str) or not value.isprintable() or value in ("", ".", "..") or _is_too_long(value):
+    """Check the name or namespace of a table. FATE takes any text; here it must fit a file name, percent-encoded. For
+    MariaDB, two names that differ in spaces at the end are one."""
+    is_text = isinstance(value, str) and value.isprintable() and not value.endswith(" ")
+    if not isinstance(value, str) or not is_text or value in ("", ".", "..") or _is_too_long(value):
         raise BadRequest(f"{key}: {shown(value)} is not {TABLE_PIECE}")
     return value
 

@@ -27,10 +27,19 @@ RESERVED = ("FATE_FLOW_", "YT_", "VC_", "VK_")
 """Prefixes of the environment variables that the server sets for a worker."""
 
 _LOADS_CODE = re.compile(
-    r"LD_.*|DYLD_.*|GCONV_PATH|PATH|IFS|ENV|BASH_ENV|SHELLOPTS|BASHOPTS|PYTHON(PATH|HOME|STARTUP|INSPECT|USERBASE)"
-    r"|PERL5(LIB|OPT|DB)|RUBY(LIB|OPT)|NODE_(PATH|OPTIONS)|(_JAVA|JDK_JAVA|JAVA_TOOL)_OPTIONS|CLASSPATH"
+    r"LD_.*|DYLD_.*|GCONV_PATH|LOCPATH|OPENSSL_(CONF|MODULES|ENGINES)|SSLKEYLOGFILE|PATH|IFS|ENV|SHELLOPTS|BASHOPTS"
+    r"|BASH_.*|ZDOTDIR|PROMPT_COMMAND|PS4|EDITOR|VISUAL|PAGER|BROWSER|LESSOPEN|LESSCLOSE|MPLBACKEND|MPLCONFIGDIR"
+    r"|PYTHON(PATH|HOME|STARTUP|INSPECT|USERBASE|WARNINGS|BREAKPOINT|EXECUTABLE|PLATLIBDIR|PYCACHEPREFIX)|IPYTHONDIR"
+    r"|JUPYTER_(PATH|CONFIG.*)|PERL.*|RUBY(LIB|OPT.*)|GEM_(HOME|PATH)|BUNDLE_.*|NODE_(PATH|OPTIONS|REPL_.*)"
+    r"|(_JAVA|JDK_JAVA|JAVA_TOOL)_OPTIONS|(MAVEN|SBT)_OPTS|CLASSPATH|JAVA_HOME"
+    r"|(HADOOP|SPARK)_(CONF_DIR|HOME|.*CLASSPATH|.*OPTS)|R_(PROFILE.*|ENVIRON.*|LIBS.*|HOME|DEFAULT_PACKAGES)"
+    r"|JULIA_(LOAD_PATH|DEPOT_PATH|PROJECT|BINDIR)|LUA_.*|PHPRC|PHP_INI_SCAN_DIR|TCLLIBPATH|TCL_LIBRARY|TK_LIBRARY"
+    r"|GUILE_LOAD.*|ERL_(LIBS|FLAGS|.*FLAGS)|CAML_LD_LIBRARY_PATH|DOTNET_(STARTUP_HOOKS|ADDITIONAL_DEPS|SHARED_STORE)"
+    r"|(CORECLR|COR)_PROFILER.*|GIT_.*|SSH_ASKPASS|MAKEFLAGS|MAKEFILES|GCC_EXEC_PREFIX|COMPILER_PATH|LIBRARY_PATH"
+    r"|GIO_.*|GTK_(MODULES|PATH|EXE_PREFIX|IM_MODULE_FILE)|QT_.*PATH|QML.*PATH|MAGICK_.*PATH|KRB5_CONFIG|SASL_PATH"
+    r"|LDAPCONF|LDAPRC|ODBC(SYSINI|INI|INSTINI)|AWS_(CONFIG_FILE|SHARED_CREDENTIALS_FILE|PROFILE)|OCL_ICD_.*"
 )
-"""Variables that can make an allowed program run code that is not allowed."""
+"""Variables of common languages and libraries that can make an allowed program run code that is not allowed."""
 
 MOST_SENT = 1024 * 1024      # bytes of all files that are sent with the job to one party
 SENT = "./"
@@ -73,6 +82,7 @@ class ProgramRules:
     user: str = ""                       # as whom programs run; empty: as the server's user
     sandbox: str = ""                    # the path of bubblewrap, which runs programs; empty: they have no sandbox
     as_root: bool = False                # whether they may run as the server's user if that is root
+    home: str = ""                       # of the server that runs them, which a sandbox hides; no key of the section
 
 
 @dataclass(frozen=True)

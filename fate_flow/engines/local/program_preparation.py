@@ -91,7 +91,10 @@ def _in_sandbox(ready: Ready, order: Order, folder: Path, volumes: tuple[Path, .
     """Raises LookupError without bubblewrap; PermissionError for a program that needs more of the network."""
     check_without_network(ready.env)
     bubblewrap = find_bubblewrap(order.policy.sandbox)
-    argv = inside(bubblewrap, ready.argv, ready.program, folder, _home_of(folder), (folder / WORK, *volumes), ready.env)
+    # Several servers of a party have homes of their own beside the one that they share, where the folder is.
+    homes = sorted({_home_of(folder), *([Path(order.policy.home)] if order.policy.home else [])})
+    hidden = [one for one in homes if one.is_dir()]
+    argv = inside(bubblewrap, ready.argv, ready.program, folder, hidden, (folder / WORK, *volumes), ready.env)
     return replace(ready, program=Path(bubblewrap), argv=argv, has_network=False)
 
 

@@ -103,19 +103,20 @@ def leave_network(env: Mapping[str, str]) -> None:
 
 
 def inside(
-    bubblewrap: str, argv: Iterable[str], program: Path, folder: Path, home: Path, writable: Iterable[Path],
-    env: Mapping[str, str],
+    bubblewrap: str, argv: Iterable[str], program: Path, folder: Path, homes: Iterable[Path],
+    writable: Iterable[Path], env: Mapping[str, str],
 ) -> tuple[str, ...]:
     """Return the arguments of bubblewrap that run the program.
 
-    It sees the machine without its own /tmp, /run and the home, with its worker folder, and writes to `writable`. The
-    first of these is its working folder."""
+    It sees the machine without its own /tmp, /run and the homes, with its worker folder, and writes to `writable`. The
+    first of these is its working folder. `homes`: outer ones first."""
     places = list(writable)
     found = [
         # Bubblewrap of root would leave all capabilities, and with them ways out, to the program.
         bubblewrap, "--cap-drop", "ALL", "--unshare-pid", "--unshare-ipc", "--ro-bind", "/", "/",
         "--dev", "/dev", "--proc", "/proc",
-        "--tmpfs", "/tmp", "--tmpfs", "/var/tmp", "--tmpfs", "/run", "--tmpfs", str(home),  # noqa: S108  # inside
+        "--tmpfs", "/tmp", "--tmpfs", "/var/tmp", "--tmpfs", "/run",  # noqa: S108  # inside
+        *(part for home in homes for part in ("--tmpfs", str(home))),
         "--ro-bind", str(folder), str(folder),
     ]  # fmt: skip
     if package := env.get(_PACKAGE_VARIABLE):

@@ -133,7 +133,7 @@ class FolderWorkers(ABC):
             log_max_bytes=settings.log_limits.file_max_bytes,
             parameters=order.parameters,
             program=self._with_devices(order),
-            rules=settings.commands,
+            rules=replace(settings.commands, home=str(settings.home)),
             party_id=settings.party_id,
             role=order.worker.task.party.role,
             stage=order.stage,

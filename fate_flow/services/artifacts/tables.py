@@ -237,6 +237,8 @@ def _save(tx: Transaction, maker: Maker, table: TableMeta) -> TableMeta:
     if known is not None and known.uri == table.uri and not origin:
         return known
     saved = _as_kept(table, origin, given) if origin else table
+    if known is not None and known.is_disabled:
+        saved = replace(saved, is_disabled=True)     # who uploads it anew need not be one who may enable it
     tx.save_table(saved, maker.at)
     return saved
 

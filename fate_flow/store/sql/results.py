@@ -36,7 +36,9 @@ class Results(SqlUnitOfWork):
 
     def table(self, namespace: str, name: str) -> TableMeta | None:
         row = _TABLE.row(self._database, namespace, name)
-        return None if row is None else _table_of(_read(StorageTableRow, row))
+        found = None if row is None else _table_of(_read(StorageTableRow, row))
+        # For MariaDB, `a ` and `a` are one name; limits are looked for by the name that was asked for.
+        return found if found is not None and (found.namespace, found.name) == (namespace, name) else None
 
     def drop_table(self, namespace: str, name: str) -> bool:
         return bool(_DROP_TABLE.run(self._database, namespace, name))

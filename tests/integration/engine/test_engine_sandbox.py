@@ -40,7 +40,7 @@ def reached(port):
         one.sendall(b"ping")
         one.shutdown(socket.SHUT_WR)
         return one.recv(9).decode()
-listener, other, home, left = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+listener, other, home, left, own = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:6]
 found = {
     "listener": [tried(lambda: reached(listener)) for _ in range(2)],
     "other": tried(lambda: reached(other)),
@@ -48,7 +48,8 @@ found = {
     "abstract": tried(lambda: socket.socket(socket.AF_UNIX).connect("\\0" + left)),
     "key": tried(lambda: open(home + "/keys/root.pem").read()),
     "home": sorted(os.listdir(home)),
-    "tmp": sorted(os.listdir("/tmp")) == [home.split("/")[2]],
+    "home of the server": os.listdir(own),
+    "tmp": sorted(os.listdir("/tmp")),
     "run": os.listdir("/run"),
     "system": tried(lambda: open("/etc/written", "w").close()),
     "order": tried(lambda: open("../exit.json", "w").close()),
@@ -95,11 +96,11 @@ def listener() -> Iterator[int]:
         server.shutdown(socket.SHUT_RDWR)
 
 
-def ordered(site: Site, listener: int, *argv: str, user: str = "", **env: str) -> Path:
+def ordered(site: Site, listener: int, *argv: str, user: str = "", home: str = "", **env: str) -> Path:
     folder = site.home / "jobs" / "w"
     (folder / WORK).mkdir(parents=True)
     (folder / PEERS).write_text("[]")
-    rules = ProgramRules(enabled=True, allow=(PYTHON,), user=user, sandbox=str(site.home / "bwrap"))
+    rules = ProgramRules(enabled=True, allow=(PYTHON,), user=user, sandbox=str(site.home / "bwrap"), home=home)
     env = {"FATE_FLOW_EXCHANGE_URL": f"http://127.0.0.1:{listener}/v1/exchange", **env}
     (folder / ORDER).write_text(Order((PYTHON, *argv), env, rules).to_json())
     spec = site.spec(PYTHON, *argv, cwd=folder / WORK, output_max_bytes=100_000, limits=Limits(memory_mb=MEMORY_MB))
@@ -109,21 +110,25 @@ def ordered(site: Site, listener: int, *argv: str, user: str = "", **env: str) -
 @pytest.mark.parametrize("user", ["", pytest.param("nobody", marks=pytest.mark.skipif(
     os.geteuid() != 0, reason="only root can run programs as another user"))])     # bin/test notes it
 def test_a_program_reaches_the_listener_for_workers_and_nothing_else(
-    reached: Site, listener: int, user: str
+    reached: Site, listener: int, user: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "run").mkdir()               # a home beside the one that several servers share
     with socket.create_server(("127.0.0.1", 0)) as other, socket.socket(socket.AF_UNIX) as abstract:
         name = f"left-{os.getpid()}"
         abstract.bind("\0" + name)
         abstract.listen()
         port = other.getsockname()[1]
-        folder = ordered(reached, listener, "-c", LOOKS, str(listener), str(port), str(reached.home), name, user=user)
+        looks = ("-c", LOOKS, str(listener), str(port), str(reached.home), name, str(tmp_path))
+        folder = ordered(reached, listener, *looks, user=user, home=str(tmp_path))
         end = reached.end_of(folder)
     assert (end.exit_code, end.cause) == (7, "exited"), (end, reached.output_of(folder, "err.log"))
     found = json.loads(reached.output_of(folder))
     assert found.pop("group") == (65534 if user else os.geteuid())
     assert found == {
         "listener": ["PING", "PING"], "other": "Connection refused", "outside": "Network is unreachable",
-        "abstract": "Connection refused", "key": "No such file or directory", "home": ["jobs"], "tmp": True, "run": [],
+        "abstract": "Connection refused", "key": "No such file or directory", "home": ["jobs"], "run": [],
+        "home of the server": [],
+        "tmp": sorted({one.parts[2] for one in (reached.home, tmp_path) if one.parts[1] == "tmp"}),
         "system": "Read-only file system", "order": "Read-only file system", "work": "yes", "processes": True,
     }  # fmt: skip
     assert (folder / WORK / "made").exists()

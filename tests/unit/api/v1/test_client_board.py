@@ -166,7 +166,8 @@ def test_the_jobs_of_a_table(world: World, job_id: str) -> None:
     asked = {"namespace": "it", "table_name": "numbers"}
     answer = world.ask("table/tracking/job", asked)
     assert answer["data"] == {"count": 1, "job": [job_id]}
-    assert answer["jobs"] == {job_id: {"name": "", "status": "success", "create_time": START}}
+    head = {"name": "", "status": "success", "status_detail": "success", "create_time": START}
+    assert answer["jobs"] == {job_id: head}
     world.add_table("it", "alone", ROWS)
     assert world.ask("table/tracking/job", {**asked, "table_name": "alone"})["data"] == {"count": 0, "job": []}
     world.add_table("it", "made", ROWS, "202601010000000000001")

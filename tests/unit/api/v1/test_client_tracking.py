@@ -46,7 +46,7 @@ def test_parameters_of_a_task_that_is_none(world: World, job_id: str, change: di
 
 
 def test_metrics(world: World, job_id: str) -> None:
-    jobs = {job_id: {"name": "", "status": "waiting", "create_time": START}}
+    jobs = {job_id: {"name": "", "status": "waiting", "status_detail": "waiting", "create_time": START}}
     for path in ("tracking/component/metrics", "tracking/component/metric/all"):
         assert world.ask(path, of(job_id)) == {"retcode": 0, "retmsg": "no data", "data": {}, "jobs": jobs}
     key = TaskKey(job_id, "toy_0", 0, GUEST)

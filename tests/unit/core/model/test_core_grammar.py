@@ -168,3 +168,11 @@ def test_what_passes_once_passes_again_unchanged(check, value):
         return
     assert check(kept) == kept
     assert not set(str(kept)) & set("/\\\n\r\0 '\"`$;&|")
+
+
+def test_no_table_has_a_name_that_ends_with_a_space():
+    """For MariaDB it would be the name without the space."""
+    assert grammar.check_table_piece(" a b", "table_name") == " a b"
+    for name in ("a ", " ", "a  "):
+        with pytest.raises(BadRequest, match="without a space at its end"):
+            grammar.check_table_piece(name, "table_name")

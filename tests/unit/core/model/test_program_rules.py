@@ -68,6 +68,10 @@ def test_these_are_right(parameters: dict[str, Any]) -> None:
         ({"command": ["x"], "env": {"FATE_FLOW_RANK": "1"}}, "env: FATE_FLOW_RANK: names that begin with FATE_FLOW_"),
         ({"command": ["x"], "env": {"YT_JOB": "1"}}, "are set by the server"),
         ({"command": ["x"], "env": {"LD_PRELOAD": "x.so"}}, "env: LD_PRELOAD: could make an allowed program load"),
+        *(({"command": ["x"], "env": {name: "."}}, f"env: {name}: could make an allowed program load") for name in (
+            "PERLLIB", "PERL5LIB", "OPENSSL_CONF", "OPENSSL_MODULES", "PYTHONWARNINGS", "PYTHONPYCACHEPREFIX",
+            "BROWSER", "R_PROFILE_USER", "LUA_INIT", "JULIA_LOAD_PATH", "GIT_SSH_COMMAND", "MPLBACKEND", "ZDOTDIR",
+        )),
         ({"command": ["x"], "env": {"PATH": "."}}, "env: PATH: could make"),
         ({"command": ["x"], "replicas": 0}, "replicas: 0 is not a whole number from 1 to 256"),
         ({"command": ["x"], "replicas": True}, "replicas: true is not a whole number"),
