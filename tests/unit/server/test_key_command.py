@@ -48,9 +48,9 @@ def test_a_terminal_shows_no_list_that_nobody_reads(run: Run, monkeypatch: pytes
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True)
     made = run("make")
     assert (made.exit_code, made.stdout) == (0, "")
-    told = " ".join(made.stderr.split())     # its lines are broken for the terminal
-    assert "fingerprint of its root key: " in told
-    assert "fate_flow key show prints it" in told
+    shown = " ".join(made.stderr.split())     # its lines are broken for the terminal
+    assert "fingerprint of its root key: " in shown
+    assert "fate_flow key show prints it" in shown
     assert [key.use for key in printed(run("show")).keys] == [TLS, MESSAGE, RECORD, WITNESS]
 
 
