@@ -255,7 +255,7 @@ def test_a_list_that_was_counted_grows_and_shrinks(world: World) -> None:
     world.add_job()
     assert [one["job_id"] for one in world.ask("job/list/job", last)["data"]["jobs"]] == ids[4:0:-1]
     with world.store.transaction() as tx:
-        tx.scheduler()
+        assert tx.take_scheduler_lease("", 0, "a server")
         assert tx.forget_ended(ids[0])
         assert tx.forget_ended(ids[5])
     data = world.ask("job/list/job", last)["data"]
@@ -266,7 +266,7 @@ def test_a_list_that_was_counted_grows_and_shrinks(world: World) -> None:
 def test_a_list_by_notes_that_was_counted_knows_of_other_notes(world: World) -> None:
     ids = [world.add_job(status=JobStatus.SUCCESS) for _ in range(12)]
     with world.store.transaction() as tx:
-        tx.scheduler()
+        assert tx.take_scheduler_lease("", 0, "a server")
     described = {"description": "told"}
     assert world.ask("job/list/job", described)["data"]["count"] == 0
     seat = {"role": "guest", "party_id": 9999}
@@ -284,7 +284,7 @@ def test_a_list_by_status_that_was_counted_knows_of_ends_and_reruns(world: World
         for number in range(16)
     ]  # fmt: skip
     with world.store.transaction() as tx:
-        tx.scheduler()
+        assert tx.take_scheduler_lease("", 0, "a server")
 
     def found() -> list[str]:
         pages = paged(world, "job/list/job", "jobs", status="success", order_by=by, order="asc")
