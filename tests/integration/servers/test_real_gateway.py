@@ -433,7 +433,9 @@ def test_a_server_that_stops_leaves_neither_process_nor_socket_and_starts_again(
 def test_below_the_watermark_of_its_disk_a_server_takes_nothing_new_and_goes_on(tmp_path: Path) -> None:
     ports = Ports()
     home, conf, port, parties_port = write_conf(tmp_path, ports)
-    conf.write_text(yaml.safe_dump({**yaml.safe_load(conf.read_text()), "limits": {"least_free_disk": 2**60}}))
+    conf.write_text(yaml.safe_dump({        # who was granted nothing is told nothing of the disk
+        **yaml.safe_load(conf.read_text()), "limits": {"least_free_disk": 2**60}, "permission": {"switch": False},
+    }))
     OwnKeys("9999", home / "keys", home / "keys" / "message.pem", now_ms).make()
     try:
         start_server(conf, home)
