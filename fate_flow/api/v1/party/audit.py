@@ -112,11 +112,11 @@ class _AuditRoutes:
     )  # fmt: skip
     def show(self) -> Response:
         body = arguments("job_id")
-        job_id = read_job_id(body)
+        job_id, asks = read_job_id(body), read_flag(body, "ask")
         found = Shown(self._context.read(lambda tx: entries_of_job(tx, job_id)))
         if not found.entries:
             raise JobNotFound(f"nothing is recorded about job {job_id} (record.switch)")
-        if read_flag(body, "ask"):
+        if asks:
             found = comparing(self._context).shown(job_id, self._services.ask_party, monotonic)
         data = {**self._whose(), "entries": [one.as_document() for one in found.entries]}
         return ok({**data, "unheard": dict(found.unheard)}, **jobs_beside(self._services.views, [job_id]))
