@@ -28,9 +28,9 @@ class Cause(StrEnum):
 @dataclass(frozen=True)
 class Refusals:
     """How often one caller was refused within a minute, or for longer if it could not be written then. `party_id`:
-    empty if no key has proved it. `route`: `party`, `client` or `worker`: for whom the refused route or listener is.
-    `retcode`: 0 if there was no answer. `first` and `last`: milliseconds since 1970. `cause`: of a refusal of the
-    gateway. `address`: from where an unproved caller came to the gateway; empty for all others together."""
+    empty if no key has proved it. `route`: `party`, `client`, `worker` or `page`: for whom the refused route or
+    listener is. `retcode`: 0 if there was no answer. `first` and `last`: milliseconds since 1970. `cause`: of a refusal
+    of the gateway. `address`: from where an unproved caller came to the gateway; empty for all others together."""
 
     party_id: str
     route: str

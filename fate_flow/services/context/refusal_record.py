@@ -80,9 +80,9 @@ class RefusalRecord:
         with self._writing:
             with self._lock:
                 found = self._counts.take_all()
-            self._write(found)
+            self._write(found, is_last=True)
 
-    def _write(self, found: Sequence[Refusals]) -> None:
+    def _write(self, found: Sequence[Refusals], *, is_last: bool = False) -> None:
         now = self._context.clock()
         entries = [of_refusals(one, now, self._context.fresh_salt) for one in found]
         try:
@@ -91,6 +91,9 @@ class RefusalRecord:
         except CommitUnknown:
             log.exception("%d entries about refusals may not be recorded", len(entries))
         except StorageFailed:
+            if is_last:
+                log.exception("%d entries about refusals could not be recorded", len(entries))
+                return
             with self._lock:
                 self._counts.put_back(found)
             log.exception("%d entries about refusals could not be recorded; they are tried again", len(entries))

@@ -74,4 +74,5 @@ def test_a_record_that_cannot_be_written_is_said_in_the_log_and_ends_nothing(
             other.execute("DROP TABLE t_record_entry")
 
     assert "1 entries about refusals could not be recorded" in caplog.text
+    assert "tried again" not in caplog.text, "the process ends"
     store.close()
