@@ -9,12 +9,14 @@ from flask import Blueprint, Response, request
 
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.grammar import check_output_name, shown
+from fate_flow.services.context.recent import MadeValues
 from fate_flow.store.values import StoredModel
 from fate_flow.web.board import Board
 from fate_flow.web.charts.drawing import SIZES, SIZES_OF_BARS, laid_out
 from fate_flow.web.charts.models import model_blocks
+from fate_flow.web.charts.values import Block
 from fate_flow.web.task_addresses import page_number
-from fate_flow.web.task_pages import Address, KeptCharts, TaskPages
+from fate_flow.web.task_pages import MOST_KEPT, Address, TaskPages
 
 MOST_BYTES = 16 * 1024 * 1024
 """Of a model whose content is shown."""
@@ -22,7 +24,7 @@ BLOCKS_PAGE = 20
 
 
 def add_model_pages(routes: Blueprint, board: Board, tasks: TaskPages) -> None:
-    kept = KeptCharts()
+    kept: MadeValues[tuple[Block, ...]] = MadeValues(MOST_KEPT)
 
     @routes.get("/jobs/<job_id>/tasks/<name>/model")
     def model(job_id: str, name: str) -> Response:
@@ -32,8 +34,7 @@ def add_model_pages(routes: Blueprint, board: Board, tasks: TaskPages) -> None:
         output = check_output_name(request.args.get("output", ""), "output")
         models, sources, reviews = board.queries.models(share.key)
         found = _model(models, output, name)
-        digest = int(found.sha256[:15], 16) + 1          # by which the charts are known to be those of this content
-        every = kept.of((share.key, output), digest, lambda: model_blocks(_content(board, found)))
+        every = kept.of((share.key, output), found.sha256, lambda: model_blocks(_content(board, found)))
         page = page_number(request.args)
         first = (page - 1) * BLOCKS_PAGE
         return board.show(

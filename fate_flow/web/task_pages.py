@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import OrderedDict
-from collections.abc import Hashable, Iterator
-from threading import Lock
+from collections.abc import Iterator
 from typing import Any
 
 from flask import Blueprint, Response, request, send_file
@@ -17,6 +15,7 @@ from fate_flow.core.model.grammar import check_component_name, check_job_id, che
 from fate_flow.core.model.job import Task
 from fate_flow.core.model.status import TASK_END, TaskStatus
 from fate_flow.core.planning.condition import condition_of_task
+from fate_flow.services.context.recent import MadeValues
 from fate_flow.store.values import Metric
 from fate_flow.store.views.board_task import TaskShares
 from fate_flow.web.board import Board
@@ -36,7 +35,8 @@ from fate_flow.web.task_addresses import (
 )
 
 BLOCKS_PAGE = 40
-_MOST_KEPT = 8
+MOST_KEPT = 8
+"""Tasks, or models, whose charts are kept: those that were looked at last."""
 
 
 def add_task_pages(routes: Blueprint, board: Board) -> TaskPages:
@@ -52,7 +52,7 @@ class TaskPages:
     def __init__(self, board: Board) -> None:
         self._board, self._queries = board, board.queries
         self._files = TaskFiles(board.services.context)
-        self._charts = KeptCharts()
+        self._charts: MadeValues[tuple[Block, ...]] = MadeValues(MOST_KEPT)
 
     def task(self, job_id: str, name: str) -> Response:
         found, spec = self._shares(job_id, name)
@@ -77,7 +77,7 @@ class TaskPages:
     def metrics(self, job_id: str, name: str) -> Response:
         found, share = self.own_share(job_id, name)
         until, reviews = self._queries.metrics_until(share.key)
-        every = self._charts.of(share.key, until, lambda: blocks(self._queries.metrics(share.key)))
+        every = self._charts.of(share.key, until, lambda: blocks(self._queries.metrics(share.key))) if until else ()
         page = page_number(request.args)
         some = every[(page - 1) * BLOCKS_PAGE : page * BLOCKS_PAGE]
         return self._board.show(
@@ -140,29 +140,6 @@ class Address:
     def __call__(self, page: str = "", /, share: Task | None = None, **arguments: object) -> str:
         of_share = share_arguments(share.key) if share is not None else {}
         return task_path(self._job_id, self._name, page, **of_share, **arguments)
-
-
-class KeptCharts:
-    """The charts of the attempts that were looked at last: a page that keeps itself fresh reads metrics only when
-    something new was reported."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[Hashable, tuple[int, tuple[Block, ...]]] = OrderedDict()
-        self._lock = Lock()
-
-    def of(self, key: Hashable, until: int, read: Any) -> tuple[Block, ...]:
-        """Return the charts. `until`: the number of the last piece of a metric."""
-        with self._lock:
-            known = self._kept.get(key)
-        if known is not None and known[0] == until:
-            return known[1]
-        made: tuple[Block, ...] = read() if until else ()
-        with self._lock:
-            self._kept[key] = (until, made)
-            self._kept.move_to_end(key)
-            while len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
-        return made
 
 
 def _is_published(share: Task | None) -> bool:

@@ -1,9 +1,10 @@
-"""Values that are looked at often and change rarely."""
+"""Values that are looked at often and change rarely, or take long to make."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from fate_flow.core.model.errors import FlowError
@@ -40,3 +41,27 @@ class Recent(Generic[T]):
                     found = self._known[0]
                 self._known = (found, self._passed())
             return self._known[0]
+
+
+class MadeValues(Generic[T]):
+    """Values that take long to make: those that were looked at last, by key. May be shared by threads, which may make
+    one at the same time."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[Hashable, tuple[Hashable, T]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, key: Hashable, version: Hashable, make: Callable[[], T]) -> T:
+        """Return the value of a key. `version`: of what it is made of; for another one it is made anew."""
+        with self._lock:
+            known = self._values.get(key)
+        if known is not None and known[0] == version:
+            return known[1]
+        made = make()
+        with self._lock:
+            self._values[key] = (version, made)
+            self._values.move_to_end(key)
+            while len(self._values) > self._most:
+                self._values.popitem(last=False)
+        return made

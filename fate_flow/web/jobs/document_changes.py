@@ -8,14 +8,13 @@ never as text, which a key can imitate; values are compared in full and with the
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 from fate_flow.core.model.grammar import shown_key
 from fate_flow.services.context.documents import digest_of
+from fate_flow.services.context.recent import MadeValues
 from fate_flow.store.values import Document
 
 MOST_SHOWN = 200
@@ -85,22 +84,12 @@ class KeptChanges:
     """The differences that were looked at last: a page that keeps itself fresh compares two documents once."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Hashable, Changes] = OrderedDict()
-        self._lock = Lock()
+        self._kept: MadeValues[Changes] = MadeValues(_MOST_KEPT)
 
     def of(self, before: Document, now: Document, digests: tuple[str, str], first: int) -> Changes:
         """Return the differences. `digests`: of both documents."""
         key = (*digests, _hidden(before), _hidden(now), first)
-        with self._lock:
-            known = self._kept.get(key)
-        if known is not None:
-            return known
-        found = changes(before, now, first)
-        with self._lock:
-            self._kept[key] = found
-            while len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
-        return found
+        return self._kept.of(key, None, lambda: changes(before, now, first))
 
 
 def _hidden(document: Document) -> tuple[str, ...]:
