@@ -234,6 +234,11 @@ def is_for_clients(rule: str) -> bool:
     return not is_for_parties(rule) and not rule.startswith(f"{OF_PAGES}/")
 
 
+def is_at_route_of_parties() -> bool:
+    """Return whether the present request is at a route of other parties; an unknown path is none."""
+    return request.url_rule is not None and is_for_parties(request.url_rule.rule)
+
+
 def is_for_parties(rule: str) -> bool:
     """Return whether a route is for other parties; they reach no other one."""
     return rule.startswith(OF_PARTIES) and rule != _OF_CLIENTS_ALL_THE_SAME

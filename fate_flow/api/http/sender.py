@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from flask import request
 
-from fate_flow.api.http.client_auth import is_for_parties
+from fate_flow.api.http.client_auth import is_at_route_of_parties
 from fate_flow.core.access.authority import PARTY_0
 from fate_flow.core.model.errors import BadRequest, PermissionDenied
 from fate_flow.core.model.grammar import check_party_id
@@ -36,7 +36,7 @@ class SenderCheck:
 
     def check(self) -> None:
         """Raise PermissionDenied."""
-        if request.url_rule is None or not is_for_parties(request.url_rule.rule):
+        if not is_at_route_of_parties():
             return
         sender = named_sender()
         if sender in (PARTY_0, self._own):
@@ -59,6 +59,6 @@ class ListedParties:
 
     def has_sender(self) -> bool:
         """Return whether the party that the present request names on a route of parties is one of them."""
-        if request.url_rule is None or not is_for_parties(request.url_rule.rule):
+        if not is_at_route_of_parties():
             return False
         return self.has(named_sender())

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from flask import Response, g, request
 
-from fate_flow.api.http.client_auth import WINDOW_MS, NotAuthenticated, is_for_parties
+from fate_flow.api.http.client_auth import WINDOW_MS, NotAuthenticated, is_at_route_of_parties
 from fate_flow.api.http.nonces import Nonces
 from fate_flow.api.http.party_connection import PROXY, has_proved_key, unproved
 from fate_flow.core.access.site import SiteKey, short_key_id
@@ -58,7 +58,7 @@ class SiteAuth:
 
     def check(self) -> None:
         """Raise NotAuthenticated; StorageFailed if the check cannot be made."""
-        if request.url_rule is None or not is_for_parties(request.url_rule.rule):
+        if not is_at_route_of_parties():
             return
         signature_input = read_signature_input(request.headers.get(INPUT, ""), request.headers.get(SIGNATURE, ""))
         asks = signature_input is not None and signature_input.asks
