@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -70,23 +70,23 @@ class RecordWitnesses(PeriodicWork):
         asked = [partial(self._question, one) for one in self._cosigning.questions()]
         asked += [partial(self._offer, one) for one in self._cosigning.offers()]
         failures = list[Exception]()
-        for take in self._answers(asked):
+        for answer in self._answers(asked):
             try:
-                take()
+                answer()()
             except Exception as error:  # noqa: BLE001  # it is raised when the other parties have been heard
                 failures.append(error)
         if failures:
             raise failures[0]
         return max(_LEAST_SECONDS, self._cosigning.seconds_until_due(_LOOK_SECONDS))
 
-    def _answers(self, asked: Sequence[Callable[[], _Take]]) -> Iterator[_Take]:
-        """Send these requests, and yield what takes each answer, as it comes: one that is silent holds up no other
-        one. It is taken in this thread, which has a connection to the database."""
+    def _answers(self, asked: Sequence[Callable[[], _Take]]) -> Iterator[Callable[[], _Take]]:
+        """Send these requests, and yield each answer as it comes: one that is silent holds up no other one. It is taken
+        in this thread, which has a connection to the database."""
         if len(asked) == 1:
-            yield lambda: asked[0]()()
+            yield asked[0]
             return
         for done in as_completed([self._pool.submit(one) for one in asked]):
-            yield partial(_take, done)
+            yield done.result
 
     def _question(self, party_id: str) -> _Take:
         answer = self._ask(Party("host", party_id), HELD, {})
@@ -99,10 +99,6 @@ class RecordWitnesses(PeriodicWork):
     def _end(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._close_thread()
-
-
-def _take(done: Future[_Take]) -> None:
-    done.result()()
 
 
 class HeadsForHeartbeats:
