@@ -61,7 +61,7 @@ def show(client: Client, job_id: str, form: str, ask: bool) -> None:
     data = data_of(answer)
     entries = _read(client, data, "entries", read_shown)
     print_entries(entries, str(data.get("party_id", "")), form, job_id, NamedJobs.of(answer))
-    tell_unheard({str(one): str(why) for one, why in (data.get("unheard") or {}).items()})
+    tell_unheard(_unheard(data))
 
 
 @audit.command()
@@ -143,7 +143,7 @@ def verify(client: Client, ask: bool, is_json: bool) -> None:
     data = data_of(client.post("record/verify", {"ask": True} if ask else {}))
     found = list(_read(client, data, "logs", read_report))
     has_keys, has_evidence = data.get("has_keys") is True, data.get("has_evidence") is True
-    unheard = {str(one): str(why) for one, why in (data.get("unheard") or {}).items()}
+    unheard = _unheard(data)
     raise SystemExit(print_reports(found, is_json, has_keys=has_keys, has_evidence=has_evidence, unheard=unheard))
 
 
@@ -170,8 +170,13 @@ def reconcile(
     check_compared(file, party_id, job_id)
     asked = {"party_id": party_id, "job_id": job_id, "file": file.read() if file else None, "since": since}
     data = data_of(client.post("record/reconcile", {key: value for key, value in asked.items() if value}))
-    unheard = {str(one): str(why) for one, why in (data.get("unheard") or {}).items()}
+    unheard = _unheard(data)
     raise SystemExit(print_findings(list(_read(client, data, "messages", read_finding)), is_json, unheard))
+
+
+def _unheard(data: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return which parties an answer says were not heard, and why."""
+    return {str(one): str(why) for one, why in (data.get("unheard") or {}).items()}
 
 
 def _found(client: Client, wanted: Mapping[str, Any], known: dict[str, Any]) -> Iterator[ShownEntry]:

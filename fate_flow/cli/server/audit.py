@@ -77,7 +77,7 @@ def show(conf: Path, job_id: str, form: str, ask: bool) -> None:
             raise JobNotFound(f"nothing is recorded about job {job_id}: is record.switch true, and the id right?")
         if ask:
             comparing = Comparing(context, has_signed, raw_of_pem)
-            found = comparing.shown(job_id, asking_others(context, settings), time.monotonic)
+            found = comparing.shown(found.entries, job_id, asking_others(context, settings), time.monotonic)
         print_entries(found.entries, context.party_id, form, job_id)
         tell_unheard(found.unheard)
 

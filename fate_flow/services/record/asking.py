@@ -52,11 +52,14 @@ def ask_what_is_held(parties: Sequence[str], ask: Ask, at: int) -> HeldNow:
     with ThreadPoolExecutor(min(_AT_ONCE, len(parties)), "held") as pool:
         answers = dict(zip(parties, pool.map(lambda one: ask(Party("host", one), HELD, {}), parties), strict=True))
     found = {party_id: held_in(answer) for party_id, answer in answers.items()}
-    unheard = {
-        party_id: sanitized(answers[party_id].retmsg, _LONGEST_WHY) or "it answers in a form that is not known here"
-        for party_id, held in found.items() if held is None
-    }  # fmt: skip
+    unheard = {party_id: why_not_said(answers[party_id]) for party_id, held in found.items() if held is None}
     return HeldNow(at // 1000, {party_id: held for party_id, held in found.items() if held is not None}, unheard)
+
+
+def why_not_said(answer: Answer) -> str:
+    """Return why an answer does not say what was asked for."""
+    said = "" if answer.is_ok else sanitized(answer.retmsg, _LONGEST_WHY)
+    return said or "it answers in a form that is not known here"
 
 
 def held_epochs(held: Held, party_id: str, own: Sequence[bytes], check: Check) -> Mapping[int, Checkpoint]:

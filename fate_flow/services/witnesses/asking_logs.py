@@ -6,27 +6,22 @@ signatures were checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from fate_flow.core.model.errors import OperationFailed, TooLarge
-from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
 from fate_flow.core.record.bundle import BadBundle
 from fate_flow.core.record.checkpoint import read_checkpoint
 from fate_flow.core.record.note import BadNote, read_note
-from fate_flow.core.text.phrases import sanitized
 from fate_flow.core.wire.v1.paths import RECORD_LOG
 from fate_flow.core.wire.v1.plain_v1 import NO_SUCH_ROUTE
 from fate_flow.core.wire.v1.witnessing import AskedPart, LogPart, part_in
+from fate_flow.services.record.asking import Ask, why_not_said
 from fate_flow.services.record.reconciling import WholeEpoch
 
 MOST_ENTRIES, MOST_BYTES = 200_000, 256 << 20
 MOST_SECONDS = 120.0         # for all parts together
 _LEAST = 50                  # entries of each part but the last one of an epoch
-_LONGEST_WHY = 200
-
-Ask = Callable[[Party, str, Mapping[str, Any]], Answer]
 
 
 class LogQuestions:
@@ -85,10 +80,8 @@ class LogQuestions:
         answer = self._ask(Party("host", self._party_id), RECORD_LOG, asked.as_body())
         found = part_in(answer)
         if found is None:
-            why = sanitized(answer.retmsg, _LONGEST_WHY)
-            if answer.is_ok:
-                why = "it answers in a form that is not known here"
-            elif answer.retcode == NO_SUCH_ROUTE:
+            why = why_not_said(answer)
+            if answer.retcode == NO_SUCH_ROUTE:
                 why = "its release cannot; compare it by a file (fate_flow audit prove -p, there)"
             raise OperationFailed(f"party {self._party_id} does not hand out its log: {why}")
         return found

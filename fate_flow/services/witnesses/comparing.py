@@ -18,7 +18,7 @@ from fate_flow.core.record.note import Check
 from fate_flow.core.record.shown import ShownEntry
 from fate_flow.services.context.notifying import notify_of_findings
 from fate_flow.services.context.ports import Context
-from fate_flow.services.record.reading import entries_of_job
+from fate_flow.services.record.asking import Ask
 from fate_flow.services.record.reconciling import (
     LogReader,
     WholeEpoch,
@@ -27,7 +27,7 @@ from fate_flow.services.record.reconciling import (
     keep_heads,
     messages_in_both,
 )
-from fate_flow.services.witnesses.asking_logs import Ask, LogQuestions
+from fate_flow.services.witnesses.asking_logs import LogQuestions
 from fate_flow.store.contract.transaction import Transaction
 
 
@@ -68,36 +68,27 @@ class Comparing:
     def of_job(self, about: About, ask: Ask, monotonic: Callable[[], float]) -> Compared:
         """Ask each party with which there are entries about a job, and compare those. Raises NotFound if nothing is
         recorded about the job; StorageFailed."""
-        found, unheard = list[Finding](), dict[str, str]()
+        found = list[Finding]()
 
         def compare(party_id: str) -> None:
             found.extend(self.by_asking(party_id, ask, monotonic, about))
 
-        self._of_parties(about.job_id, compare, unheard)
+        unheard = _of_each(self._context.read(lambda tx: _parties_of(tx, about.job_id)), compare)
         return Compared(tuple(found), unheard)
 
-    def shown(self, job_id: str, ask: Ask, monotonic: Callable[[], float]) -> Shown:
-        """Return what is recorded about a job, beside what its parties hand out about it. Raises NotFound if nothing is
-        recorded about the job; StorageFailed."""
-        own, unheard = self._context.party_id, dict[str, str]()
-        entries = self._context.read(lambda tx: entries_of_job(tx, job_id))
+    def shown(
+        self, entries: tuple[ShownEntry, ...], job_id: str, ask: Ask, monotonic: Callable[[], float]
+    ) -> Shown:  # fmt: skip
+        """Return the entries about a job, beside what its parties hand out about it. Raises StorageFailed."""
+        own = self._context.party_id
 
         def put_beside(party_id: str) -> None:
             nonlocal entries
             theirs = self._reader(party_id).read(LogQuestions(ask, party_id, monotonic).log())
             entries = with_other_side(entries, own, party_id, theirs.entries, job_id)
 
-        self._of_parties(job_id, put_beside, unheard)
+        unheard = _of_each(_others(one.log for one in entries), put_beside)
         return Shown(entries, unheard)
-
-    def _of_parties(self, job_id: str, act: Callable[[str], None], unheard: dict[str, str]) -> None:
-        for party_id in self._context.read(lambda tx: _parties_of(tx, job_id)):
-            try:
-                act(party_id)
-            except BadBundle as error:
-                unheard[party_id] = str(error)
-            except FlowError as error:
-                unheard[party_id] = error.message
 
     def _reader(self, party_id: str) -> LogReader:
         return self._context.read(
@@ -121,4 +112,22 @@ def _parties_of(tx: Transaction, job_id: str) -> tuple[str, ...]:
     entries = tx.record_of_job(job_id)
     if not entries:
         raise NotFound(f"nothing is recorded about job {job_id} (record.switch)")
-    return tuple(sorted({other_party(one.log) for one in entries} - {""}))
+    return _others(one.log for one in entries)
+
+
+def _others(logs: Iterable[str]) -> tuple[str, ...]:
+    """Return the parties with which these logs are kept."""
+    return tuple(sorted({other_party(one) for one in logs} - {""}))
+
+
+def _of_each(parties: Iterable[str], act: Callable[[str], None]) -> Mapping[str, str]:
+    """Do this for each party; return why it could not be done, by party id."""
+    failed = {}
+    for party_id in parties:
+        try:
+            act(party_id)
+        except BadBundle as error:
+            failed[party_id] = str(error)
+        except FlowError as error:
+            failed[party_id] = error.message
+    return failed

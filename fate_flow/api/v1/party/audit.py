@@ -117,7 +117,7 @@ class _AuditRoutes:
         if not found.entries:
             raise JobNotFound(f"nothing is recorded about job {job_id} (record.switch)")
         if asks:
-            found = comparing(self._context).shown(job_id, self._services.ask_party, monotonic)
+            found = comparing(self._context).shown(found.entries, job_id, self._services.ask_party, monotonic)
         data = {**self._whose(), "entries": [one.as_document() for one in found.entries]}
         return ok({**data, "unheard": dict(found.unheard)}, **jobs_beside(self._services.views, [job_id]))
 
