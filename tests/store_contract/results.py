@@ -65,6 +65,12 @@ class ResultCases(Cases):
         assert each.table("experiment", "breast") == replace(self.TABLE, create_time=7)
         assert each.table("experiment", "other") is None
 
+    def test_no_table_has_the_name_of_another_one_with_a_space(self, each: Each) -> None:
+        """For MariaDB the two names are one; who may read a table is looked up by the name that was asked for."""
+        each.save_table(self.TABLE, 7)
+        assert each.table("experiment", "breast ") is None
+        assert each.table("experiment ", "breast") is None
+
     def test_a_connector_is_there_under_its_name_until_another_takes_its_place(self, each: Each) -> None:
         each.save_connector(Connector("exports", "PATH", {"path": "/data/\u00e4"}), 7)
         each.save_connector(Connector("Exports", "FILE", {"path": "/a"}), 7)

@@ -59,7 +59,9 @@ def test_logs_begin_anew_under_the_name_of_the_new_root_key_and_keep_their_signe
     guest.wait(60)
     guest.sign()
     epoch = guest.server.now // 1000
-    assert guest.offer(host).status == 200  # type: ignore[union-attr]
+    reply = guest.offer(host)
+    assert reply is not None
+    assert reply.status == 200
     found = reports(guest)
     assert set(found) == {(log, one) for log in (OWN_LOG, WITH) for one in (1, epoch)}
     assert State.BROKEN not in {one.state for one in found.values()}
@@ -115,7 +117,8 @@ def test_a_witness_holds_what_was_signed_under_the_root_key_before(parties: tupl
     assert len(reports(guest)) == 4, "another party holds an epoch that is not here"
 
 
-def test_another_root_key_lets_nobody_show_a_second_past_of_what_is_held() -> None:
+def a_liar_and_its_host() -> tuple[WitnessParty, WitnessParty]:
+    """Party 9999 with another past under its new root key, and party 10000, which holds a head under the old one."""
     guest, host = two_parties()
     guest.record_with("10000", "a")
     guest.cosigned_by(host)
@@ -125,6 +128,11 @@ def test_another_root_key_lets_nobody_show_a_second_past_of_what_is_held() -> No
     liar.keys = SECOND
     liar.record_with("10000", "another past")
     liar.cosigning.look()
+    return liar, host
+
+
+def test_another_root_key_lets_nobody_show_a_second_past_of_what_is_held() -> None:
+    liar, host = a_liar_and_its_host()
     liar.cosigning.holds("10000", Held(()))
     liar.sign()
     reply = liar.offer(host)
@@ -200,15 +208,7 @@ def test_a_log_is_compared_under_all_its_names_and_none_is_left_out(parties: tup
 
 
 def test_an_epoch_under_another_root_key_does_not_stand_for_the_one_that_is_held() -> None:
-    guest, host = two_parties()
-    guest.record_with("10000", "a")
-    guest.cosigned_by(host)
-    host.save_keys(FIRST.listed(SECOND))
-    host.save_keys(SECOND.listed())
-    liar = WitnessParty("9999", "10000")
-    liar.keys = SECOND
-    liar.record_with("10000", "another past")
-    liar.cosigning.look()
+    liar, host = a_liar_and_its_host()
     liar.cosigning.is_no_witness("10000")
     liar.sign()
     with pytest.raises(BadBundle, match=f"epoch 1 under the root key {FIRST.root} is missing"):
