@@ -51,7 +51,7 @@ class Site:
     events: LogEvents
 
     def sign_in(self, key: Client, path: str = "/board/") -> None:
-        self.window.run_cdp("Network.clearBrowserCookies", {})
+        self.window.forget_who_signed_in()
         self.window.go(f"{self.url}{path}")
         self.window.type("#app_key", key.app_key)
         self.window.type("#secret", key.secret_key)

@@ -88,7 +88,7 @@ class Boards:
             self.window.accept_question()
 
     def _sign_in(self, party: PartyServer) -> None:
-        self.window.run_cdp("Network.clearBrowserCookies", {})
+        self.window.forget_who_signed_in()
         self.window.go(f"{party.url}/board/")
         key = self.keys[party.party_id]
         self.window.type("#app_key", key.app_key)
