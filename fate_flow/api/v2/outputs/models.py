@@ -21,9 +21,10 @@ from fate_flow.api.v2.arguments import FORM, arguments, checked
 from fate_flow.api.v2.envelope import ok
 from fate_flow.api.v2.errors import ModelNotFound, not_found
 from fate_flow.api.v2.outputs.asked import TASK, AskedTask, task_asked
+from fate_flow.components.artifacts.packed_model import BadModel, checked_members
 from fate_flow.core.access.client_roles import OPERATE, SUBMIT
 from fate_flow.core.model.artifact import JSON_MODEL
-from fate_flow.core.model.errors import BadRequest, NotFound
+from fate_flow.core.model.errors import BadRequest, NotFound, OperationFailed
 from fate_flow.core.model.grammar import check_component_name, check_party_id, check_role, shown
 from fate_flow.core.model.spec import Party
 from fate_flow.services.context.space import check_space_for_client
@@ -163,10 +164,25 @@ def _parts(sent: Any) -> ModelParts:
 
 
 def _write_tar(file: IO[bytes], models: Sequence[tuple[str, Path]]) -> None:
-    """Write the content of packed models into one tar, each below a folder with the name of its output."""
+    """Write the content of packed models into one tar, each below a folder with the name of its output. Raise
+    OperationFailed if one is not what a worker packs: the server has stored it without reading it."""
     with tarfile.open(fileobj=file, mode="w") as target:
         for output, path in models:
-            with tarfile.open(path, "r:") as source:
-                for member in source:
-                    member.name = f"{output}/{member.name}"
-                    target.addfile(member, source.extractfile(member) if member.isreg() else None)
+            try:
+                with tarfile.open(path, "r:") as source:
+                    for member in checked_members(source):
+                        head = _head(f"{output}/{member.name}", member)
+                        target.addfile(head, source.extractfile(member) if member.isreg() else None)
+            except (BadModel, tarfile.TarError) as error:
+                raise OperationFailed(f"the file of the output {output} cannot be read: {error}") from error
+
+
+def _head(name: str, member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Return the head of a file or folder with this name. Nothing else of the stored head is copied: its `pax_headers`
+    would take the place of the name."""
+    head = tarfile.TarInfo(name)
+    if member.isdir():
+        head.type, head.mode = tarfile.DIRTYPE, 0o755
+    else:
+        head.size, head.mode = member.size, 0o644
+    return head

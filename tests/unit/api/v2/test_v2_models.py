@@ -6,11 +6,15 @@ import io
 import json
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fate_flow.components.artifacts.packed_model import digest_of
+from fate_flow.core.model.spec import ModelReference
+from fate_flow.server.model_store import ModelStore
 from tests.kit.api.client_world import FORM_TYPE, World, form, make_world
 from tests.kit.api.models import add_model
 from tests.kit.components.tiny_provider import THREE
@@ -77,6 +81,46 @@ def test_models_of_a_task_are_downloaded_in_a_folder_of_their_output(world: Worl
     assert set(files) == {"model/model", "model/model.meta.yaml"}
     assert json.loads(files["model/model"]) == {"mean": 1}
     assert json.loads(files["model/model.meta.yaml"])["type_name"] == "json_model"
+
+
+def test_a_downloaded_model_has_its_names_whatever_heads_the_stored_one_has(world: World, task: dict[str, str]) -> None:
+    """In the second model a `path` of PAX is the name that was checked; it must not leave the folder of its output."""
+    one, data = add_model(world, world.add_job(), 7), b'{"type_name": "json_model"}'
+    path = world.home / "pax.tar"
+    with tarfile.open(path, "w") as tar:
+        for name in ("model", "model/f\u00fcr", "model.meta.yaml"):
+            head = tarfile.TarInfo("x")
+            head.uid, head.uname, head.mode, head.mtime = 7, "ann", 0o4777, 9
+            head.pax_headers = {"path": name, "linkpath": "/etc", "uid": "8", "mtime": "5.5", "SCHILY.xattr.x": "y"}
+            head.type, head.size = (tarfile.DIRTYPE, 0) if name == "model" else (tarfile.REGTYPE, len(data))
+            tar.addfile(head, None if head.isdir() else io.BytesIO(data))
+    packed = digest_of(path)
+    one = replace(one, reference=ModelReference(task["job_id"], 2, "fit_0", "model"), sha256=packed.sha256,
+                  size=packed.size, job_id=task["job_id"], task_version=2)  # fmt: skip
+    with path.open("rb") as file:
+        ModelStore(world.home / "models").take(one, file)
+    with world.store.transaction() as tx:
+        tx.save_model(one)
+    response = world.client.get(f"/v2/{DOWNLOAD}", query_string=task)
+    with tarfile.open(fileobj=io.BytesIO(response.data), mode="r:") as found:
+        heads = [(head.name, head.isdir(), head.mode, head.uid, head.uname, head.mtime) for head in found]
+        assert [sorted(head.pax_headers) for head in found] == [[], ["path"], []]
+    assert heads == [
+        ("model/model", True, 0o755, 0, "", 0), ("model/model/f\u00fcr", False, 0o644, 0, "", 0),
+        ("model/model.meta.yaml", False, 0o644, 0, "", 0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["../model", "/model", ""])
+def test_a_stored_file_that_is_no_packed_model_is_not_downloaded(
+    world: World, task: dict[str, str], name: str
+) -> None:  # fmt: skip
+    stored_file = ModelStore(world.home / "models").path(add_model(world, task["job_id"], 2))
+    with tarfile.open(stored_file, "w") as tar:
+        if name:
+            tar.addfile(tarfile.TarInfo(name))
+    found = world.client.get(f"/v2/{DOWNLOAD}", query_string=task).json
+    assert "the file of the output model cannot be read" in found["message"], found
 
 
 def test_models_of_a_task_are_deleted(world: World, task: dict[str, str]) -> None:
