@@ -89,7 +89,8 @@ class Fetcher:
         request.add_header("Accept", "application/vnd.pypi.simple.v1+html, text/html;q=0.5, */*;q=0.1")
         if parts.username:
             login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            request.add_header("Authorization", "Basic " + base64.b64encode(login.encode()).decode())
+            # Not `add_header`: urllib copies those headers into the request that follows a redirect, to any host.
+            request.add_unredirected_header("Authorization", "Basic " + base64.b64encode(login.encode()).decode())
         opener = build_opener(proxies, HTTPSHandler(context=context))
         with opener.open(request, timeout=self._timeout) as answer:
             content: bytes = answer.read()

@@ -7,9 +7,13 @@ import os
 import re
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib import metadata
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -182,6 +186,42 @@ def test_the_pip_of_an_interpreter_without_one_is_locked_too() -> None:
     assert len(wanted.sha256) >= 1
     assert wanted.is_wheel(f"pip-{wanted.version}-py3-none-any.whl")
     assert not wanted.is_wheel("pip-1.0-py3-none-any.whl")
+
+
+@contextmanager
+def index(target: str = "") -> Iterator[tuple[str, list[str | None]]]:
+    """An index on loopback that redirects to `target`, if there is one; its port, and the logins that it was sent."""
+    logins: list[str | None] = []
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            logins.append(self.headers["Authorization"])
+            self.send_response(302 if target else 200)
+            self.send_header("Location", target)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_port}", logins
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_the_login_of_an_index_does_not_follow_a_redirect(monkeypatch: pytest.MonkeyPatch) -> None:
+    bootstrap = script("_pip_bootstrap")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.delenv("PIP_PROXY", raising=False)
+    with index() as (other, other_logins), index(f"http://{other}/pip/") as (first, first_logins):
+        assert bootstrap.Fetcher(bootstrap.Options()).fetch(f"http://ann:a%40b@{first}/pip/") == b""
+    assert first_logins == ["Basic " + b64encode(b"ann:a@b").decode()]
+    assert other_logins == [None]
 
 
 ENVIRONMENT = """
