@@ -45,8 +45,8 @@ class Chromium:
         self._ask("POST", "/url", {"url": url})
 
     def forget_who_signed_in(self) -> None:
-        """Sign out without the server. The page goes first: its next request, for a log, would be refused in the console
-        of whoever signs in next.
+        """Sign out without the server. The page goes first: its next request would be refused in the console of whoever
+        signs in next.
         """
         self.go("about:blank")
         self.run_cdp("Network.clearBrowserCookies", {})
