@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fate_flow.components.artifacts.on_disk import kinds_on_disk
+from fate_flow.components.tables.left_files import files_before, has_files, maker_of, remove_before
 from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.job import JobKey, TaskKey
 from fate_flow.core.model.spec import Party
@@ -24,8 +25,10 @@ from fate_flow.relay.spool_session import Session
 from fate_flow.relay.stream_sessions import StreamSession, StreamSessions
 from fate_flow.server.engines.local_workers import worker_token
 from fate_flow.server.log_sizes import JobLogSizes, jobs_in
+from fate_flow.services.artifacts.table_files import TableFile
 from fate_flow.services.context.ports import StreamsHere
 from fate_flow.settings.settings import PART, Settings
+from fate_flow.store.contract.bindings import namespace_of
 from fate_flow.store.values import Document
 
 
@@ -94,7 +97,7 @@ _ON_PARTY = "job_runtime_on_party_conf.json"
 
 
 class JobFiles:
-    """The folders of a job in the home of this party."""
+    """The folders of a job in the home of this party, and its folder for tables."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -145,6 +148,18 @@ class JobFiles:
 
     def remove_logs(self, job_id: str) -> None:
         shutil.rmtree(self.settings.log_dir / job_id, ignore_errors=True)
+
+    def table_files_before(self, at: int) -> Iterator[TableFile]:
+        return (TableFile(*one) for one in files_before(self.settings.data_dir, at))
+
+    def maker_of_table(self, file: TableFile) -> str:
+        return maker_of(self.settings.data_dir, file.namespace, file.name)
+
+    def remove_table_file(self, file: TableFile, before: int) -> bool:
+        return remove_before(self.settings.data_dir, (file.namespace, file.name, file.draft), before)
+
+    def has_table_files(self, job_id: str) -> bool:
+        return has_files(self.settings.data_dir, namespace_of(job_id))
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

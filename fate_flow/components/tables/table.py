@@ -69,8 +69,9 @@ def table_exists(uri: str) -> bool:
     return parse_uri(uri).path.exists()
 
 
-def drop(data_dir: Path, uri: str) -> bool:
-    """Remove the table; False if there was none. Readers that have it open can read on.
+def drop(data_dir: Path, uri: str, before: int | None = None) -> bool:
+    """Remove the table; False if there was none, or if its file was changed since `before` (milliseconds since the
+    epoch). Readers that have it open can read on.
 
     Raises BadTableUri if it does not lie in the data folder."""
     path = table_in(data_dir, uri).path
@@ -78,6 +79,8 @@ def drop(data_dir: Path, uri: str) -> bool:
         # Removed by the descriptor of its folder, so that a link that has replaced the folder is not followed.
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
+            if _is_changed(os.stat(path.name, dir_fd=folder, follow_symlinks=False), before):
+                return False
             os.unlink(path.name, dir_fd=folder)
         finally:
             os.close(folder)
@@ -88,10 +91,11 @@ def drop(data_dir: Path, uri: str) -> bool:
 
 def sweep(data_dir: Path) -> int:
     """Remove the unfinished files of killed writers, and return their number; files of living writers stay."""
-    return sum(_remove_unless_written(path) for path in data_dir.glob(f"*/.*{UNFINISHED}"))
+    return sum(remove_unless_written(path) for path in data_dir.glob(f"*/.*{UNFINISHED}"))
 
 
-def _remove_unless_written(path: Path) -> bool:
+def remove_unless_written(path: Path, before: int | None = None) -> bool:
+    """Remove an unfinished file; False if its writer lives, or if it was changed since `before`."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)      # NFS locks only what may be written
     except FileNotFoundError:       # finished meanwhile
@@ -101,10 +105,16 @@ def _remove_unless_written(path: Path) -> bool:
     except BlockingIOError:
         return False
     else:
+        if _is_changed(os.fstat(handle), before):
+            return False
         path.unlink(missing_ok=True)
         return True
     finally:
         os.close(handle)
+
+
+def _is_changed(found: os.stat_result, since: int | None) -> bool:
+    return since is not None and found.st_ctime_ns // 1_000_000 >= since
 
 
 def _new_file(path: Path) -> int:

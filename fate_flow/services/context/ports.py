@@ -36,6 +36,7 @@ from fate_flow.core.streams.counts import PortCount
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.artifacts.kinds import KINDS, Kinds
+from fate_flow.services.artifacts.table_files import FilesOfTables
 from fate_flow.services.context.model_files import ModelFiles, NoModels
 from fate_flow.store.contract.transaction import Store, Transaction
 from fate_flow.store.contract.transaction_retry import Retry
@@ -340,8 +341,8 @@ class Exchange(Protocol):
         """Purge the jobs that are over: a crash at their end may have left messages."""
 
 
-class Files(Protocol):
-    """The folders of a job."""
+class Files(FilesOfTables, Protocol):
+    """The folders of a job, and the folder for tables."""
 
     def write_confs(self, key: JobKey, document: Document) -> None: ...
 
@@ -368,7 +369,6 @@ class Files(Protocol):
         """Return the jobs whose logs to remove, oldest first, until the rest takes at most `most_bytes`.
 
         Without `measure_all`, logs that were not written for minutes may count with their last measured size."""
-        ...
 
     def remove_logs(self, job_id: str) -> None: ...
 

@@ -13,22 +13,26 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar
 
 from fate_flow.core.model.artifact import JSON_MODEL, file_at
-from fate_flow.core.model.errors import Conflict, JobNotFound, StorageUnavailable
+from fate_flow.core.model.errors import BadRequest, Conflict, JobNotFound, StorageUnavailable
+from fate_flow.core.model.grammar import check_job_id
 from fate_flow.core.model.job import JobKey
 from fate_flow.core.model.spec import ModelReference, Party
 from fate_flow.core.record.segment import Segment
 from fate_flow.jobspec.fate_v1.reader import effective_document
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.artifacts.kind import ArtifactKind, Kept
+from fate_flow.services.artifacts.table_files import TableFile
 from fate_flow.services.context.documents import spec_in_row
 from fate_flow.services.context.effects import WriteConfs, carry_out
 from fate_flow.services.context.ports import Context, Keep
 from fate_flow.services.upkeep.record_keeper import RecordKeeper
+from fate_flow.store.contract.bindings import OUTPUT
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import Document, Scope, StoredModel
 
@@ -41,6 +45,8 @@ _INTO_FILE, _TEXTS = "rows of the record, into a file:", "texts beside the recor
 _LEFT_OVER_SECONDS = 3_600.0      # cleaning up after a crash is not urgent, and it has to read folders
 _UPLOAD_GRACE = 3_600_000         # ms; the row of the job that uploads the file may come later
 _MODEL_GRACE = 3_600_000          # ms; the row of a model comes after its file
+_TABLE_GRACE = 3_600_000          # ms; far more than from the last look at a job to the removal of its files
+_LOOKED_UP_AT_ONCE = 200          # tables, in one transaction: nearly all have a row
 
 
 @dataclass(frozen=True)
@@ -260,8 +266,9 @@ class RetentionSweeper:
     # ------------------------------------------------------------------ after a crash
 
     def left_over(self) -> Pieces:
-        """Yield repairs after a crash: folders and uploads without a job, files of models without a row, missing files
-        of unfinished jobs. Models are never removed otherwise.
+        """Yield repairs after a crash: folders and uploads without a job, files of models and tables without a row,
+        missing files of unfinished jobs. Models are never removed otherwise. Files of tables are also left by shares
+        that have failed, since these report nothing.
 
         Left-over messages are removed by every poll (`Maintenance`)."""
         files = self._context.files
@@ -271,6 +278,7 @@ class RetentionSweeper:
             yield [Piece("upload of no job", path, _bound(self._drop_upload, path)) for path in paths]
         for models in _few(self._context.models.kept_before(self._context.clock() - _MODEL_GRACE)):
             yield [Piece("model of no row", f"{of}, {at}", _bound(self._drop_model, of, at)) for of, at in models]
+        yield from self._left_tables()
         yield from self._unused_bindings()
         if keeper := self._record:
             for files_left in _few(keeper.left_over()):
@@ -278,13 +286,39 @@ class RetentionSweeper:
         for keys in _few(self._context.read(lambda tx: tx.open_seats())):
             yield [Piece("written again: files of", str(key), _bound(self._write_confs, key)) for key in keys]
 
+    def _left_tables(self) -> Pieces:
+        """Yield files of tables that no row names, and unfinished ones."""
+        context, before = self._context, self._context.clock() - _TABLE_GRACE
+        for found in _few(context.files.table_files_before(before), _LOOKED_UP_AT_ONCE):
+            yield []
+            for some in _few(context.read(_bound(_without_row, found))):
+                yield [Piece("file of no table", str(one), _bound(self._drop_table_file, one, before)) for one in some]
+
+    def _drop_table_file(self, file: TableFile, before: int) -> bool:
+        """Remove the file, unless its job may still name it, or an unfinished job names its table to write it anew."""
+        context = self._context
+        job_ids = _jobs_of(file, "" if file.draft else context.files.maker_of_table(file))
+        if not job_ids and not file.draft:
+            return False                  # nobody knows who has put it there; it may be no table of ours
+        # Asked in this order: a job names its tables before it is over, so of one that is over, the row is here.
+        is_needed = context.read(lambda tx: any(map(tx.is_open, job_ids)) or file not in _without_row(tx, [file]))
+        if is_needed or any(map(context.engines.has_living_worker, job_ids)):
+            return False
+        if file.name and any({file.namespace, file.name} <= texts for texts in self._open_jobs().values()):
+            return False
+        return context.files.remove_table_file(file, before)
+
     def _unused_bindings(self) -> Pieces:
-        """Yield bindings of job ids of which nothing else is left here: no rows, logs, tables or models."""
+        """Yield bindings of job ids of which nothing else is left here: no rows, logs, tables (also without a row: they
+        count for the quota of the initiator, whom the binding names) or models."""
         after = ""
         while found := self._context.read(_bound(lambda tx, after: tx.unused_bindings(after, _AT_ONCE), after)):
             after = found[-1]
-            without_logs = [job_id for job_id in found if not self._context.files.has_logs(job_id)]
-            yield [Piece("binding of job", job_id, _bound(self._unbind, job_id)) for job_id in without_logs]
+            without_files = [job_id for job_id in found if not self._has_files(job_id)]
+            yield [Piece("binding of job", job_id, _bound(self._unbind, job_id)) for job_id in without_files]
+
+    def _has_files(self, job_id: str) -> bool:
+        return self._context.files.has_logs(job_id) or self._context.files.has_table_files(job_id)
 
     def _unbind(self, job_id: str) -> bool:
         return self._context.write(lambda tx: tx.unbind(job_id), is_repeatable=True)
@@ -331,10 +365,24 @@ def _bound(act: Callable[..., T], *last: Any) -> Callable[..., T]:
     return lambda *first: act(*first, *last)
 
 
-def _few(items: Iterable[T]) -> Iterator[list[T]]:
+def _few(items: Iterable[T], at_once: int = _AT_ONCE) -> Iterator[list[T]]:
     rest = iter(items)
-    while some := list(islice(rest, _AT_ONCE)):
+    while some := list(islice(rest, at_once)):
         yield some
+
+
+def _without_row(tx: Transaction, files: Iterable[TableFile]) -> list[TableFile]:
+    return [one for one in files if one.draft or tx.table(one.namespace, one.name) is None]
+
+
+def _jobs_of(file: TableFile, maker: str) -> frozenset[str]:
+    """Return the jobs to which the file belongs: by its namespace, and by the task that has written it."""
+    found = set[str]()
+    of_namespace = file.namespace.removeprefix(OUTPUT) if file.namespace.startswith(OUTPUT) else ""
+    for text in (of_namespace, maker.partition("_")[0]):
+        with suppress(BadRequest):
+            found.add(check_job_id(text))
+    return frozenset(found)
 
 
 def _is_named(kept: Kept, texts: frozenset[str]) -> bool:

@@ -6,6 +6,8 @@ from typing import Protocol
 
 from fate_flow.core.access.authority import JobBinding
 
+OUTPUT = "output_"        # with this and the job id, the names of namespaces of output tables begin
+
 
 class Bindings(Protocol):
     """Part of `contract.Transaction`. A binding outlives the rows of its job: `unbind` alone removes it."""
@@ -27,4 +29,4 @@ class Bindings(Protocol):
 
 def namespace_of(job_id: str) -> str:
     """Return the namespace of the tables that tasks of this job make."""
-    return f"output_{job_id}"
+    return f"{OUTPUT}{job_id}"

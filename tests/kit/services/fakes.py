@@ -13,6 +13,7 @@ from fate_flow.core.record.carried import ChannelCount
 from fate_flow.core.streams.addresses import StreamEnds
 from fate_flow.core.streams.counts import PortCount
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.artifacts.table_files import TableFile
 from fate_flow.services.context.ports import LaunchOrder, Observation, StreamsHere
 from fate_flow.store.values import Document
 
@@ -124,7 +125,7 @@ class HandExchange(Calls):
 
 
 class HandFiles(Calls):
-    """Folders in which nothing ever lies: it keeps no configuration, no upload, no job and no log."""
+    """Folders in which nothing ever lies: it keeps no configuration, no upload, no job, no log and no table."""
 
     def write_confs(self, key: JobKey, document: Document) -> None:
         self.calls.append(("write_confs", key, document))
@@ -155,6 +156,18 @@ class HandFiles(Calls):
 
     def remove_logs(self, job_id: str) -> None:
         self.calls.append(("remove_logs", job_id))
+
+    def table_files_before(self, at: int) -> tuple[TableFile, ...]:
+        return ()
+
+    def maker_of_table(self, file: TableFile) -> str:
+        return ""
+
+    def remove_table_file(self, file: TableFile, before: int) -> bool:
+        return False
+
+    def has_table_files(self, job_id: str) -> bool:
+        return False
 
 
 @dataclass

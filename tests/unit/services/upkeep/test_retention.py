@@ -18,6 +18,7 @@ from fate_flow.core.model.status import JobStatus, WorkerStatus
 from fate_flow.core.planning.actions import MoveJob
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.records.operator_log.events import Event
+from fate_flow.services.artifacts.table_files import TableFile
 from fate_flow.services.context.ports import Keep
 from fate_flow.services.upkeep.retention import Piece, RetentionSweeper
 from fate_flow.store.values import Document, OutputTable, StoredModel, TableMeta
@@ -71,6 +72,12 @@ class HandFiles:
 
     def uploads_before(self, at: int) -> Iterable[str]:
         return sorted(path for path, written in self.uploads.items() if written < at)
+
+    def table_files_before(self, at: int) -> Iterable[TableFile]:
+        return ()
+
+    def has_table_files(self, job_id: str) -> bool:
+        return False
 
     def remove_artifact(self, artifact: Artifact) -> None:
         if artifact.kind == FILE:
