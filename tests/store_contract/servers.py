@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fate_flow.core.access.joined_party import FROM, TO, Contact, JoinedParty
-from fate_flow.core.access.key_list import KeyState, PartyKeys, ReplacedKeyList, SignedKeyList
+from fate_flow.core.access.key_list import MOST_REPLACED, KeyState, PartyKeys, ReplacedKeyList, SignedKeyList
 from fate_flow.core.access.limits import DAY, Grants, PartyLimits, TableLimits
 from fate_flow.core.access.permission import EVERYTHING, INCOMING, OUTGOING, Kind, Thing
 from fate_flow.core.access.site import SiteKey
@@ -178,6 +178,19 @@ class PartyKeyCases(Cases):
             ReplacedKeyList(self.FIRST.signed, 5, 9), ReplacedKeyList(self.SECOND.signed, 9, 12)
         )
         assert each.replaced_key_lists("1000") == ()
+
+    def test_of_the_lists_that_were_replaced_the_newest_ones_stay(self, each: Each) -> None:
+        def numbered(number: int, party_id: str = "10000") -> PartyKeys:
+            return replace(self.FIRST, party_id=party_id, number=number, signed=SignedKeyList("r", str(number), "s"))
+
+        each.add_party_keys(numbered(1, "1000"))
+        each.replace_party_keys(numbered(2, "1000"), numbered(1, "1000"))
+        each.add_party_keys(numbered(1))
+        for number in range(1, MOST_REPLACED + 3):
+            assert each.replace_party_keys(numbered(number + 1), numbered(number))
+        found = [int(one.signed.content) for one in each.replaced_key_lists("10000")]
+        assert found == list(range(3, MOST_REPLACED + 3))
+        assert [one.signed.content for one in each.replaced_key_lists("1000")] == ["1"], "of another party"
 
     def test_a_list_takes_the_place_of_the_one_that_was_looked_at(self, each: Each) -> None:
         each.add_party_keys(self.FIRST)

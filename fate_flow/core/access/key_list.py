@@ -25,6 +25,7 @@ USES = (TLS, MESSAGE, RECORD, WITNESS)
 VERSION = 1
 LONGEST_TEXT = 100_000               # characters of a signed list
 _MOST_KEYS = 50
+MOST_REPLACED = 200                  # lists of one party that stay stored, besides its newest one
 MOST_NUMBER = 2**53 - 1              # that every reader of JSON keeps
 _WHERE = "key list"
 

@@ -1,6 +1,7 @@
 """Fetch newer key lists of other parties: a party that changes its keys announces them, and nobody carries files.
 
-A fetched list counts only if the root key of the saved one, or the root key that it announced, has signed it.
+A fetched list counts only if the root key of the saved one, or the root key that it announced, has signed it. Of one
+party only so many are saved in a day: each one that is replaced stays stored.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from fate_flow.services.use_cases.keys import save_key_list
 
 LOG = logging.getLogger(__name__)
 
+MOST_A_DAY = 12                      # lists of one party
+_DAY = 24 * 3600 * 1000
 _FIRST_SECONDS, _EVERY_SECONDS = 30.0, 1800.0
 
 Ask = Callable[[Party, str, Mapping[str, Any]], Answer]
@@ -65,7 +68,17 @@ class ListFetcher(PeriodicWork):
             found, root = check_key_list(signed)
             if found.party_id != saved.party_id:
                 LOG.warning("party %s has sent the key list of party %s", saved.party_id, found.party_id)
+            elif found.number > saved.number and self._has_too_many(saved.party_id):
+                LOG.warning(
+                    "the key list %d that party %s has sent is not saved yet: in the last 24 hours, %d of its lists were "
+                    "replaced; flow key save takes it at once", found.number, saved.party_id, MOST_A_DAY,
+                )  # fmt: skip
             elif found.number >= saved.number:
                 save_key_list(self._context, found, signed, root.key_id, False, f"party {saved.party_id} itself")
         except FlowError as error:
             LOG.warning("the key list that party %s has sent is not saved: %s", saved.party_id, error.message)
+
+    def _has_too_many(self, party_id: str) -> bool:
+        """Return whether so many lists of a party were replaced in the last day that it has to wait with the next."""
+        replaced = self._context.read(lambda tx: tx.replaced_key_lists(party_id))[-MOST_A_DAY:]
+        return len(replaced) == MOST_A_DAY and replaced[0].replaced_at > self._context.clock() - _DAY

@@ -33,7 +33,8 @@ class KeysOfParties(Protocol):
         """Add the first key list of a party; False if the party has one."""
 
     def replace_party_keys(self, keys: PartyKeys, old: PartyKeys) -> bool:
-        """Replace the list and the state of a party, and keep the old list; False if it has moved on from `old`."""
+        """Replace the list and the state of a party, and keep the old list; False if it has moved on from `old`. Of the
+        lists that were replaced, only the newest MOST_REPLACED stay."""
 
     def move_party_keys(self, party_id: str, old: KeyState, new: KeyState, by: str, at: int) -> bool:
         """Change the state of a party; False if it was not in the state `old`, or has no list."""

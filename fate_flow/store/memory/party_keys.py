@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fate_flow.core.access.joined_party import DIRECTIONS, Contact, JoinedParty
-from fate_flow.core.access.key_list import KeyState, PartyKeys, ReplacedKeyList
+from fate_flow.core.access.key_list import MOST_REPLACED, KeyState, PartyKeys, ReplacedKeyList
 from fate_flow.core.access.site import SiteKey
 from fate_flow.store.memory.tables import refuse
 from fate_flow.store.memory.unit import MemoryUnitOfWork
@@ -53,6 +53,9 @@ class KeysOfParties(MemoryUnitOfWork):
         self._rows.party_keys.put(keys.party_id, keys)
         replaced = ReplacedKeyList(old.signed, old.received_at, keys.received_at)
         self._rows.old_party_keys.put(next(self._rows.key_list_numbers), (old.party_id, replaced))
+        of_it = sorted(number for number, (owner, _) in self._rows.old_party_keys.rows.items() if owner == old.party_id)
+        for number in of_it[:-MOST_REPLACED]:
+            self._rows.old_party_keys.drop(number)
         return True
 
     def move_party_keys(self, party_id: str, old: KeyState, new: KeyState, by: str, at: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fate_flow.core.access.joined_party import Contact, JoinedParty
-from fate_flow.core.access.key_list import KeyState, PartyKeys, ReplacedKeyList, SignedKeyList
+from fate_flow.core.access.key_list import MOST_REPLACED, KeyState, PartyKeys, ReplacedKeyList, SignedKeyList
 from fate_flow.core.access.site import SiteKey
 from fate_flow.store.database.access_models import (
     JoinedPartyRow,
@@ -63,7 +63,15 @@ class KeysOfParties(SqlUnitOfWork):
             "f_signature": old.signed.signature, "f_received_at": old.received_at, "f_replaced_at": keys.received_at,
         }
         insert(self._database, OldPartyKeyRow, values)
+        self._drop_oldest(old.party_id)
         return True
+
+    def _drop_oldest(self, party_id: str) -> None:
+        row = OldPartyKeyRow
+        is_of_it = row.f_party_id == party_id
+        too_many = row.select(row.f_id).where(is_of_it).order_by(row.f_id.desc()).offset(MOST_REPLACED).limit(1)
+        if (newest := too_many.scalar()) is not None:
+            row.delete().where(is_of_it & (row.f_id <= newest)).execute()
 
     def move_party_keys(self, party_id: str, old: KeyState, new: KeyState, by: str, at: int) -> bool:
         change = PartyKeyRow.update(f_state=new.value, f_state_by=by, f_state_at=at)

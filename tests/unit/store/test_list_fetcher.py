@@ -12,7 +12,7 @@ from fate_flow.core.access.key_list import KeyState, PartyKeys, SignedKeyList
 from fate_flow.core.model.errors import UNREACHABLE
 from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
-from fate_flow.server.periodic.list_fetcher import ListFetcher
+from fate_flow.server.periodic.list_fetcher import MOST_A_DAY, ListFetcher
 from tests.kit.key_lists import ROOT, signed_list
 from tests.kit.services.hand_server import HandServer
 from tests.kit.site_keys import private_key
@@ -76,3 +76,19 @@ def test_nothing_else_takes_its_place(data: object, caplog: pytest.LogCaptureFix
 
 def test_a_party_that_does_not_answer_is_left_alone() -> None:
     assert Fetched(Answer(UNREACHABLE, "no answer in time")).saved == FIRST
+
+
+def test_a_party_that_changes_its_list_all_the_time_has_to_wait(caplog: pytest.LogCaptureFixture) -> None:
+    found = Fetched()
+    server = found.server
+    server.now += 1                          # the first list was replaced before the others
+    fetcher = ListFetcher(server.context, found.ask, lambda: True, lambda: None)
+    lists = {number: signed_list("10000", number, private_key(number % 2)) for number in range(3, MOST_A_DAY + 4)}
+    for listed in lists.values():
+        found.answer = Answer(data={"key_list": listed.text()})
+        fetcher.look()
+    assert found.saved == lists[MOST_A_DAY + 1]
+    assert "the key list 15 that party 10000 has sent is not saved yet" in caplog.messages[-1]
+    server.now += 24 * 3600 * 1000 - 1
+    fetcher.look()
+    assert found.saved == lists[MOST_A_DAY + 3], "the first one has been replaced for a day"
