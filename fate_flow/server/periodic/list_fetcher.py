@@ -70,8 +70,8 @@ class ListFetcher(PeriodicWork):
                 LOG.warning("party %s has sent the key list of party %s", saved.party_id, found.party_id)
             elif found.number > saved.number and self._has_too_many(saved.party_id):
                 LOG.warning(
-                    "the key list %d that party %s has sent is not saved yet: in the last 24 hours, %d of its lists were "
-                    "replaced; flow key save takes it at once", found.number, saved.party_id, MOST_A_DAY,
+                    "the key list %d that party %s has sent is not saved yet: %d of its lists were replaced in the "
+                    "last 24 hours; flow key save takes it at once", found.number, saved.party_id, MOST_A_DAY,
                 )  # fmt: skip
             elif found.number >= saved.number:
                 save_key_list(self._context, found, signed, root.key_id, False, f"party {saved.party_id} itself")
