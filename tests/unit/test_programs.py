@@ -462,6 +462,20 @@ def test_a_csv_becomes_a_table(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("PRIVATE;y\n1;2\n", "line 1: there is one column"), ("id,y\na,PRIVATE,b\n", "line 2: 3 fields"),
+        ("PRIVATE,PRIVATE\n", "line 1: column 2 has"), ("id\nPRIVATE\na\nPRIVATE\n", "lines 2 and 4: both have"),
+    ],
+)
+def test_partners_learn_nothing_from_a_csv_that_is_no_table(folder: Path, content: str, text: str) -> None:
+    (folder / "work" / "t.csv").write_text(content)
+    with pytest.raises(ComponentError, match=f"^outputs: x: {text}") as refused:
+        collected(folder, path="t.csv", kind="table")
+    assert "PRIVATE" not in refused.value.message
+
+
+@pytest.mark.parametrize(
     ("path", "text"),
     [("missing", "outputs: x: rank 0 has left no file 'missing'"), ("out", "outputs: x: 'out' leads out of")],
 )

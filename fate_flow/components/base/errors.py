@@ -14,9 +14,9 @@ class ComponentError(FlowError):
     """The component failed.
 
     Its message becomes `exceptions` of the result file and so crosses to the initiator: it may hold what the
-    job's document says and what a party agreed to tell (counts, row numbers), never the name of another table, an id
-    or a value of a row. Only components that run at their own party alone (`Upload`, `Download`, `Writer`, `Fetch`)
-    may name tables and ids.
+    job's document says and what a party agreed to tell (counts, row numbers), never an id or a value of a row, or the
+    name of another table. Only components that run at their own party alone (`Upload`, `Download`, `Writer`, `Fetch`)
+    may name tables and columns.
     """
 
 

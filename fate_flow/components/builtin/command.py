@@ -25,7 +25,10 @@ def run(task: TaskContext) -> Outcome:
     for one in read_program(task.parameters).outputs:
         source, target = _found(folders[one.rank], one), task.outputs[one.name]
         if one.is_table:
-            _make_table(task, one, source, target)
+            try:
+                _make_table(task, source, target)
+            except BadCsv as error:
+                raise BadCsv(f"outputs: {one.name}: {error}") from error
             tables[one.name] = target
         else:
             kept[one.name] = _keep(source, Path(target.removeprefix(FILE_SCHEME)))
@@ -43,7 +46,7 @@ def _found(folder: Path, one: OutputFile) -> Path:
     return Path(real)
 
 
-def _make_table(task: TaskContext, one: OutputFile, source: Path, uri: str) -> None:
+def _make_table(task: TaskContext, source: Path, uri: str) -> None:
     """Make a table of a CSV file; its first line has the names, its first column the ids."""
     layout = CsvFormat(delimiter=",", has_header=True, generates_sid=False, counts_sid=False)
     with CsvSource(source, layout) as csv, TableWriter(uri, csv.schema, made_by=task.task_id) as writer:
@@ -52,7 +55,7 @@ def _make_table(task: TaskContext, one: OutputFile, source: Path, uri: str) -> N
             writer.close()
         except DuplicateId as error:
             first, second = islice(lines_of(source, layout, error.sid), 2)
-            raise BadCsv(f"outputs: {one.name}: lines {first} and {second}: both have the same id") from error
+            raise BadCsv(f"lines {first} and {second}: both have the same id") from error
 
 
 def _keep(source: Path, target: Path) -> dict[str, object]:

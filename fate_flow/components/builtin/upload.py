@@ -56,8 +56,8 @@ def _make_table(task: TaskContext, source: Path, uri: str, *, overwrite: bool) -
         except DuplicateId as error:
             first, second = islice(lines_of(source, _layout(task), error.sid), 2)
             raise BadCsv(
-                f"lines {first} and {second}: both have the id {shown(error.sid)}; with duplicate_ids: {LAST} the "
-                "later row is kept; with extend_sid both are kept, with generated ids"
+                f"lines {first} and {second}: both have the same id; with duplicate_ids: {LAST} the later "
+                "row is kept; with extend_sid both are kept, with generated ids"
             ) from error
 
 

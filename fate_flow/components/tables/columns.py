@@ -18,8 +18,9 @@ def chosen_columns(columns: Sequence[str], id_column: str | None, feature_column
     sid = id_column or columns[0]
     asked = [one.strip() for one in feature_column.split(",")] if feature_column else None
     header = [one for one in columns if one != sid] if asked is None else asked
+    known = set(columns)
     for key, names in (("id_column", [sid]), ("feature_column", header)):
-        missing = [one for one in names if one not in columns]
+        missing = [one for one in names if one not in known]
         if missing:
             listed = ", ".join(columns)[:_SHOWN_LENGTH]
             raise ComponentError(f"{key}: {shown(missing[0])} is not one of the columns {listed}")

@@ -231,9 +231,9 @@ def test_an_empty_file_is_refused_from_the_server_and_from_the_client(cluster: C
 
 @pytest.mark.parametrize(("text", "why"), [
     ("id,x\n", "the file has no rows"),
-    ("id,x\na,1\nb,2\na,3\n", "lines 2 and 4: both have the id 'a'"),
-    ("id,x,x\na,1,2\n", "line 1: the header names column 'x' twice"),
-    ("id,id,x\na,1,2\n", "line 1: the name of the id column 'id' appears twice"),
+    ("id,x\na,1\nb,2\na,3\n", "lines 2 and 4: both have the same id"),
+    ("id,x,x\na,1,2\n", "line 1: columns 2 and 3 have the same name"),
+    ("id,id,x\na,1,2\n", "line 1: column 2 has the name of the id column"),
     ("id,x\na,1,2\n", "line 2: 3 fields, where 2 are expected"),
     ("id,x\n,1\n", "line 2: the id is missing"),
 ])

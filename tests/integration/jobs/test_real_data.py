@@ -131,14 +131,14 @@ REFUSED = {
     "too few fields": (b"id,x,y\n1,2,3\n4,5\n", "line 3: 2 fields, where 3 are expected"),
     "too many fields": (b"id,x\n1,2\n\n3,4,5\n", "line 4: 3 fields, where 2 are expected"),
     "ragged behind long rows": (b'id,x\n1,"a\nb\nc"\n2,"d\ne",3\n', "line 5: 3 fields, where 2 are expected"),
-    "latin-1": (b"id,x\n1,2\n2,caf\xe9\n", "line 3: not UTF-8: byte 6 is 0xe9"),
+    "latin-1": (b"id,x\n1,2\n2,caf\xe9\n", "line 3: byte 6 is not UTF-8"),
     "utf-16": ("id,x\n1,2\n".encode("utf-16"), "line 1: the file is UTF-16: save it as UTF-8"),
     "nul": (b"id,x\n1,2\n3,a\0b\n", "line 3: byte 4 is NUL"),
     "an open quote": (b'id,x\n1,2\n2,"a\n3,b\n', "line 3: a field begins with a quote that is not closed"),
     "letters behind a quote": (b'id,x\n1,"a"b\n', "line 2: ',' expected after '\"'"),
     "carriage returns": (b"id,x\r1,2\r", "line 1: a carriage return outside of quotes"),
     "header only": (b"id,x\n", "the file has no rows"),
-    "a column twice": (b"id,x,x\n1,2,3\n", "line 1: the header names column 'x' twice"),
+    "a column twice": (b"id,x,x\n1,2,3\n", "line 1: columns 2 and 3 have the same name"),
     "no id": (b"id,x\n1,2\n,3\n", "line 3: the id is missing"),
 }
 
@@ -157,7 +157,7 @@ def test_a_file_that_is_refused_leaves_nothing(on_sqlite: Cluster, case: str) ->
 def test_an_id_that_is_there_twice_may_be_refused(on_sqlite: Cluster) -> None:
     guest, content = on_sqlite.guest, b'id,x\n1,"a\nb"\n2,b\n\n1,c\n'
     row = guest.wait(upload(guest, "refused", content, duplicate_ids="refuse")["jobId"], "failed")
-    assert "lines 2 and 6: both have the id '1'; with duplicate_ids: last the later row is kept" in row["f_message"]
+    assert "lines 2 and 6: both have the same id; with duplicate_ids: last the later row is kept" in row["f_message"]
     assert info(guest, "refused")["exist"] == 0
 
 

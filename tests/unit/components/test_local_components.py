@@ -87,7 +87,7 @@ def test_the_last_row_of_an_id_is_kept_and_the_others_are_counted(source, an_upl
 
 def test_a_duplicate_id_is_named_with_its_line_and_leaves_nothing(tmp_path, source, an_upload):
     source.write_text("id,x\na,1\nb,2\na,3\nc,4\n")
-    with pytest.raises(BadCsv, match="lines 2 and 4: both have the id 'a'; with duplicate_ids: last the later row"):
+    with pytest.raises(BadCsv, match="lines 2 and 4: both have the same id; with duplicate_ids: last the later row"):
         upload.run(an_upload(duplicate_ids="refuse"))
     assert not list(tmp_path.rglob("*.sqlite"))
 
