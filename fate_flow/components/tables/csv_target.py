@@ -6,9 +6,11 @@ import csv
 import filecmp
 import os
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 
 from fate_flow.components.base.errors import TO_REPLACE, ComponentError, shown
+from fate_flow.components.tables.csv_source import DELIMITERS
 from fate_flow.components.tables.table import Table
 
 
@@ -25,15 +27,25 @@ def write_csv(table: Table, path: Path, delimiter: str, *, replaces: bool) -> No
                 csv.writer(file, delimiter=delimiter, lineterminator="\n", quoting=how)
                 for how in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
             )
-            unquoted.writerow((table.schema.sid, *table.schema.header))
+            names = (table.schema.sid, *table.schema.header)
+            (quoting if _has_return(names) or _is_ambiguous(names) else unquoted).writerow(names)
             for row in table:
-                # The csv module does not quote a carriage return, and without quotes it would end the line.
-                (quoting if any("\r" in value for value in row) else unquoted).writerow(row)
+                (quoting if _has_return(row) else unquoted).writerow(row)
             file.flush()
             os.fsync(file.fileno())
         _publish(unfinished, path, replaces=replaces)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _has_return(record: Sequence[str]) -> bool:
+    """Return whether the record needs quotes that the csv module does not set: a carriage return would end the line."""
+    return any("\r" in value for value in record)
+
+
+def _is_ambiguous(names: Sequence[str]) -> bool:
+    """Return whether readers would take the beginning for a BOM, or one column for several with another delimiter."""
+    return names[0].startswith("\ufeff") or (len(names) == 1 and any(one in names[0] for one in DELIMITERS))
 
 
 def _publish(unfinished: Path, path: Path, *, replaces: bool) -> None:

@@ -1,15 +1,21 @@
-"""Reading a CSV file."""
+"""Reading a CSV file, and writing one that reads the same."""
 
 from __future__ import annotations
 
 import traceback
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from fate_flow.components.base.errors import ComponentError
 from fate_flow.components.tables import csv_source
 from fate_flow.components.tables.csv_source import BadCsv, CsvFormat, CsvSource, lines_of
-from fate_flow.components.tables.table import Schema
+from fate_flow.components.tables.csv_target import write_csv
+from fate_flow.components.tables.table import Schema, Table, TableWriter
+from fate_flow.components.tables.table_uri import format_uri
 
 
 @pytest.fixture
@@ -143,6 +149,30 @@ def test_the_limits_are_those_of_a_row_not_of_a_file(read):
 
 def test_a_field_may_be_longer_than_the_csv_module_takes_by_default(read):
     assert read(b"id,x\n1," + b"2" * 200_000 + b"\n")[1] == [("1", "2" * 200_000)]
+
+
+ODD = st.text("a\r\n,;\"' \ufeff\t\u2028", max_size=4)
+
+
+@given(
+    names=st.lists(ODD.filter(bool), min_size=1, max_size=3, unique=True), values=st.lists(ODD, min_size=2, max_size=2),
+    sid=ODD.filter(str.strip), delimiter=st.sampled_from(",;\t "),
+)
+@example(["i\rd", "x\r"], ["a\rb", ""], "\r1", ",")
+@example(["id", "x\r\ny"], ["\r\n", ""], "1\r", ",")
+@example(["\ufeffid"], ["", ""], "1", ",")
+@example(["a;b"], ["", ""], "1", ",")
+@settings(max_examples=30, deadline=None)
+def test_a_table_reads_as_it_was_written(names, values, sid, delimiter):
+    with TemporaryDirectory() as folder:
+        schema, row = Schema(tuple(names[1:]), names[0]), (sid, *values[:len(names) - 1])
+        uri, path = format_uri(Path(folder), "it", "odd"), Path(folder) / "odd.csv"
+        with TableWriter(uri, schema) as writer:
+            writer.add([row])
+        with Table(uri) as table:
+            write_csv(table, path, delimiter, replaces=False)
+        with CsvSource(path, CsvFormat(delimiter=delimiter)) as source:
+            assert (source.schema, list(source.rows())) == (schema, [row])
 
 
 def test_an_empty_file_without_header_has_no_rows_either(read):
