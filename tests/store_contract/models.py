@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fate_flow.core.model.spec import ModelReference
+from fate_flow.store.contract.transaction import Store
 from fate_flow.store.values import Deployment, ModelTag, StoredModel
 from tests.store_contract.cases import GUEST, HOST, Cases, Each
 
@@ -45,6 +46,26 @@ class ModelCases(Cases):
         assert each.models_of_job("j2") == ()
         each.save_model(replace(older, party=HOST, initiator="10000", size=5))
         assert each.bytes_of_models() == {"9999": 12_000_000_000, "10000": 5}
+
+    def test_all_of_a_version_is_found_beyond_what_a_list_has(self, store: Store, each: Each) -> None:
+        """A list ends at 1,000 models by default, and the oldest ones are behind that."""
+        scale = replace(MODEL, reference=replace(LR, task="scale_0"), party=HOST, create_time=6)
+        newer = [
+            replace(MODEL, reference=replace(LR, version=one), create_time=9, job_id="j2") for one in range(1, 1_001)
+        ]
+        with store.transaction() as tx:
+            for one in (*newer, scale, MODEL, replace(MODEL, reference=replace(LR, model_id="other", version=2_000))):
+                tx.save_model(one)
+        assert {one.reference.version for one in each.models("churn")} == set(range(1, 1_001))
+        assert each.models_of_version("churn", 0) == (MODEL, scale)
+        assert each.models_of_version("churn", 1_001) == each.models_of_version("nobody", 0) == ()
+        assert [each.newest_version(one) for one in ("churn", "other", "nobody")] == [1_000, 2_000, None]
+        assert each.versions_by_output("churn") == {
+            ("lr_0", "output_model"): frozenset(range(1_001)), ("scale_0", "output_model"): frozenset({0}),
+        }  # fmt: skip
+        assert each.versions_by_output("nobody") == {}
+        of_others = [each.newest_of_others("churn", *one) for one in ((GUEST, "j1"), (GUEST, "j2"), (HOST, "j1"))]
+        assert of_others == [1_000, 0, None]
 
     def test_a_deployment_goes_with_its_version(self, each: Each) -> None:
         first = Deployment("202611231200", "churn", 0, {"components": {"lr_0": {}}}, 7)

@@ -92,13 +92,11 @@ class _Choice:
     def _as_newest(self, model_id: str, places: list[Steps]) -> None:
         """Choose the newest version that has all that the file names of this model. What was made at other parties
         alone, as by an arbiter, does not count."""
-        versions: dict[tuple[str, str], set[int]] = defaultdict(set)
-        for one in self._tx.models(model_id):
-            versions[one.reference.task, one.reference.output].add(one.reference.version)
+        versions = self._tx.versions_by_output(model_id)
         nodes = [self._found[steps] for steps in places]
         named = {(str(node.value.get("task")), str(node.value.get("output"))) for node in nodes}
         here = [versions[one] for one in named if one in versions] or list(versions.values())
-        common = set.intersection(*here) if here else set()
+        common = frozenset.intersection(*here) if here else frozenset()
         for steps, node in zip(places, nodes, strict=True):
             if common:
                 self._choose(steps, node, model_id, max(common), LATEST)

@@ -49,8 +49,9 @@ def _models_of(context: Context, tx: Transaction, job_id: str, names: tuple[str,
             )
     spec = spec_in_row(context, document)
     name_of_models = spec.model_id or job_id
-    made = (one.reference.version for one in tx.models(name_of_models) if one.job_id == job_id)
-    return name_of_models, max(made, default=spec.model_version)
+    made = (one.reference for one in tx.models_of_job(job_id))
+    versions = (one.version for one in made if one.model_id == name_of_models)
+    return name_of_models, max(versions, default=spec.model_version)
 
 
 def inherited_models(unit: UnitOfWork, spec: JobSpec, job: Job) -> Iterator[tuple[ModelReference, StoredModel]]:
@@ -62,9 +63,9 @@ def inherited_models(unit: UnitOfWork, spec: JobSpec, job: Job) -> Iterator[tupl
         return
     readers = {one.party_id for one in spec.parties}
     is_own = spec.initiator.party_id == unit.context.party_id
-    for model in unit.tx.models(inherited.model_id):
+    for model in unit.tx.models_of_version(inherited.model_id, inherited.version):
         made = model.reference
-        is_meant = (model.party, made.version) == (job.party, inherited.version) and made.task in inherited.tasks
+        is_meant = model.party == job.party and made.task in inherited.tasks
         if is_meant and (is_own or readers <= model.party_ids):
             name = ModelReference(spec.model_id or job.job_id, spec.model_version + job.run, made.task, made.output)
             yield name, replace(model, job_id=job.job_id, initiator=spec.initiator.party_id)

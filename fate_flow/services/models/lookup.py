@@ -78,13 +78,11 @@ def why_name_is_taken(unit: UnitOfWork, spec: JobSpec, party: Party, job_id: str
     """Return text if another job has stored models under the name that this job gives to its own; empty if none has."""
     if not spec.model_id:
         return ""
-    for one in unit.tx.models(spec.model_id):
-        is_same = one.party == party and one.reference.version >= spec.model_version
-        if is_same and one.job_id != job_id:
-            newest = max(each.reference.version for each in unit.tx.models(spec.model_id))
-            place = spec.paths.of("job_runtime_conf.job_parameters.common.model.version")
-            return (
-                f"{party} has version {one.reference.version} of model {spec.model_id}, made by another job: "
-                f"{place}: {newest + 1} is free, or remove it there (flow model delete)"
-            )
-    return ""
+    taken, newest = unit.tx.newest_of_others(spec.model_id, party, job_id), unit.tx.newest_version(spec.model_id)
+    if taken is None or newest is None or taken < spec.model_version:
+        return ""
+    place = spec.paths.of("job_runtime_conf.job_parameters.common.model.version")
+    return (
+        f"{party} has version {taken} of model {spec.model_id}, made by another job: "
+        f"{place}: {newest + 1} is free, or remove it there (flow model delete)"
+    )

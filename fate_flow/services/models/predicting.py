@@ -11,7 +11,7 @@ from typing import Any
 
 from fate_flow.core.model.artifact import DATA, MODEL, keys_of
 from fate_flow.core.model.errors import BadRequest, NotFound, OperationFailed
-from fate_flow.core.model.grammar import shown
+from fate_flow.core.model.grammar import MAX_VERSION, shown
 from fate_flow.core.model.modules import DescribesArtifacts, ModuleInfo
 from fate_flow.core.model.spec import JobSpec, ModelReference
 from fate_flow.core.model.status import JobStatus
@@ -39,21 +39,17 @@ def found_models(tx: Transaction, model_id: str, version: str) -> tuple[tuple[St
     then `model_id` is FATE's. Raises NotFound."""
     deployment = tx.deployment(version) if version else None
     if deployment is not None:
-        found = _of_version(tx.models(deployment.model_id), deployment.version)
-    elif model_id and version.isdigit() and (known := tx.models(model_id)):
-        found = _of_version(known, int(version))
+        found = tx.models_of_version(deployment.model_id, deployment.version)
+    elif model_id and version.isdecimal() and tx.newest_version(model_id) is not None:
+        found = tx.models_of_version(model_id, int(version)) if int(version) <= MAX_VERSION else ()
     else:
-        every = tx.models(version or model_id)
-        found = _of_version(every, max((one.reference.version for one in every), default=0))
+        newest = tx.newest_version(version or model_id)
+        found = () if newest is None else tx.models_of_version(version or model_id, newest)
     found = tuple(one for one in found if model_id in ("", one.reference.model_id, fate_id_of(one)))
     if not found:
         named = f"model_version {shown(version)}" + (f" of model_id {shown(model_id)}" if model_id else "")
         raise NotFound(f"no model: {named} is not in the store of this party (flow model list)")
     return found, deployment
-
-
-def _of_version(models: Collection[StoredModel], version: int) -> tuple[StoredModel, ...]:
-    return tuple(one for one in models if one.reference.version == version)
 
 
 def deploy(
@@ -127,10 +123,8 @@ def _check_parts(unit: UnitOfWork, part: StoredModel, dsl: Mapping[str, Any]) ->
     """Check that the DSL names models of this version that were made, at whatever party. Raises BadRequest.
 
     This party knows its own parts alone, so only a task of which it has some is checked."""
-    mine = [
-        one.reference for one in unit.tx.models(part.reference.model_id)
-        if one.reference.version == part.reference.version
-    ]  # fmt: skip
+    of = part.reference
+    mine = [one.reference for one in unit.tx.models_of_version(of.model_id, of.version)]
     for task, output in models_in(dsl):
         made = [one.output for one in mine if one.task == task]
         if made and output not in made:

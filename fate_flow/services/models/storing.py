@@ -85,9 +85,10 @@ def _give_name(unit: UnitOfWork, model: StoredModel, reference: ModelReference) 
 
 
 def _carry_over_kept(unit: UnitOfWork, spec: JobSpec, job: Job) -> None:
+    name = spec.model_id or job.job_id
     mine = [
-        one for one in unit.tx.models(spec.model_id or job.job_id) if (one.job_id, one.party) == (job.job_id, job.party)
-    ]  # fmt: skip
+        one for one in unit.tx.models_of_job(job.job_id) if (one.reference.model_id, one.party) == (name, job.party)
+    ]
     kept = {
         task.key.name: task.key.version for task in unit.tx.tasks(job.job_id)
         if task.key.party == job.party and task.status is TaskStatus.SUCCESS

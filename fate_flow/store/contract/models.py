@@ -20,7 +20,21 @@ class Models(Protocol):
     def drop_model(self, reference: ModelReference, party: Party) -> bool: ...
 
     def models(self, model_id: str = "", limit: int = 1_000) -> tuple[StoredModel, ...]:
-        """Return the models with this id, or of all, the newest first; those of one time by reference and party."""
+        """Return the models with this id, or of all, the newest first; those of one time by reference and party.
+
+        This is for lists. Who needs all of a version or of a job asks for these."""
+
+    def models_of_version(self, model_id: str, version: int) -> tuple[StoredModel, ...]:
+        """Return all parts of one version of a model, in the order of `models`."""
+
+    def newest_version(self, model_id: str) -> int | None:
+        """Return the highest version of a model; None if there is no model with this id."""
+
+    def versions_by_output(self, model_id: str) -> Mapping[tuple[str, str], frozenset[int]]:
+        """Return the versions of a model by task and output, of any party."""
+
+    def newest_of_others(self, model_id: str, party: Party, job_id: str) -> int | None:
+        """Return the highest version of a model that another job has stored for a party; None if none has."""
 
     def models_of_job(self, job_id: str) -> tuple[StoredModel, ...]:
         """Return what the tasks of a job have stored, in the order of `models`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.spec import ModelReference, Party
@@ -25,11 +25,32 @@ class Models(MemoryUnitOfWork):
         return self._rows.models.drop((reference, party))
 
     def models(self, model_id: str = "", limit: int = 1_000) -> tuple[StoredModel, ...]:
-        found = [one for one in self._rows.models.rows.values() if model_id in ("", one.reference.model_id)]
-        return tuple(sorted(found, key=lambda one: (-one.create_time, one.reference, one.party)))[:limit]
+        return self._by_age(lambda one: model_id in ("", one.reference.model_id))[:limit]
+
+    def models_of_version(self, model_id: str, version: int) -> tuple[StoredModel, ...]:
+        return self._by_age(lambda one: (one.reference.model_id, one.reference.version) == (model_id, version))
+
+    def newest_version(self, model_id: str) -> int | None:
+        return max((one.reference.version for one in self._of_id(model_id)), default=None)
+
+    def versions_by_output(self, model_id: str) -> Mapping[tuple[str, str], frozenset[int]]:
+        found: dict[tuple[str, str], set[int]] = {}
+        for one in self._of_id(model_id):
+            found.setdefault((one.reference.task, one.reference.output), set()).add(one.reference.version)
+        return {named: frozenset(versions) for named, versions in found.items()}
+
+    def newest_of_others(self, model_id: str, party: Party, job_id: str) -> int | None:
+        others = [one for one in self._of_id(model_id) if one.party == party and one.job_id != job_id]
+        return max((one.reference.version for one in others), default=None)
 
     def models_of_job(self, job_id: str) -> tuple[StoredModel, ...]:
-        found = [one for one in self._rows.models.rows.values() if one.job_id == job_id]
+        return self._by_age(lambda one: one.job_id == job_id)
+
+    def _of_id(self, model_id: str) -> list[StoredModel]:
+        return [one for one in self._rows.models.rows.values() if one.reference.model_id == model_id]
+
+    def _by_age(self, is_meant: Callable[[StoredModel], bool]) -> tuple[StoredModel, ...]:
+        found = filter(is_meant, self._rows.models.rows.values())
         return tuple(sorted(found, key=lambda one: (-one.create_time, one.reference, one.party)))
 
     def bytes_of_models(self) -> Mapping[str, int]:

@@ -42,6 +42,27 @@ class Models(SqlUnitOfWork):
         found = row.select().where(row.f_model_id == model_id) if model_id else row.select()
         return tuple(map(_model_of, _by_age(found).limit(limit)))
 
+    def models_of_version(self, model_id: str, version: int) -> tuple[StoredModel, ...]:
+        row = StoredModelRow
+        found = row.select().where((row.f_model_id == model_id) & (row.f_model_version == version))
+        return tuple(map(_model_of, _by_age(found)))
+
+    def newest_version(self, model_id: str) -> int | None:
+        return _highest(StoredModelRow.f_model_id == model_id)
+
+    def versions_by_output(self, model_id: str) -> Mapping[tuple[str, str], frozenset[int]]:
+        row = StoredModelRow
+        columns = (row.f_component_name, row.f_output, row.f_model_version)
+        found: dict[tuple[str, str], set[int]] = {}
+        for task, output, version in row.select(*columns).where(row.f_model_id == model_id).distinct().tuples():
+            found.setdefault((task, output), set()).add(version)
+        return {named: frozenset(versions) for named, versions in found.items()}
+
+    def newest_of_others(self, model_id: str, party: Party, job_id: str) -> int | None:
+        row = StoredModelRow
+        of_party = (row.f_role == party.role) & (row.f_party_id == party.party_id)
+        return _highest((row.f_model_id == model_id) & of_party & (row.f_job_id != job_id))
+
     def models_of_job(self, job_id: str) -> tuple[StoredModel, ...]:
         found = _OF_JOB.rows(self._database, job_id)
         return tuple(_model_of(StoredModelRow(**dict(zip(_COLUMNS, values, strict=True)))) for values in found)
@@ -102,6 +123,11 @@ class Models(SqlUnitOfWork):
         row = TaggedModelRow
         return tuple(one for (one,) in row.select(row.f_model_id).where(row.f_name == name)
                      .order_by(row.f_model_id).tuples())
+
+
+def _highest(where: Any) -> int | None:
+    found = StoredModelRow.select(fn.MAX(StoredModelRow.f_model_version)).where(where).scalar()
+    return None if found is None else int(found)
 
 
 def _by_age(found: Any) -> Any:

@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -169,6 +170,24 @@ def test_a_model_that_is_a_folder_is_named_without_its_content(world: World) -> 
     named = {"job_id": job_id, "role": "guest", "party_id": 9999, "component_name": "tree_0"}
     said = world.ask("tracking/component/output/model", named)
     assert (said["data"], said["meta"]["model"]["type_name"]) == ({"model": None}, "model_directory")
+
+
+def test_an_old_version_stays_in_reach_behind_many_new_ones(world: World) -> None:
+    """More than a list has."""
+    job_id = a_trained_job(world)
+    first = world.ask("model/show", {"model_id": job_id, "model_version": 0})["data"]
+    with world.store.transaction() as tx:
+        [model] = tx.models_of_version(job_id, 0)
+        for version in range(1, 1_001):
+            reference = replace(model.reference, version=version)
+            tx.save_model(replace(model, reference=reference, create_time=START + version))
+    assert world.ask("model/show", {"model_id": job_id, "model_version": 0})["data"] == first
+    huge = world.ask("model/show", {"model_id": job_id, "model_version": "9" * 30})
+    assert "is not in the store" in huge["retmsg"]
+    world.ask("model/delete", {"model_id": job_id, "model_version": "0"})
+    assert world.count("t_stored_model") == 1_000
+    without_file = world.ask("model/show", {"model_id": job_id})
+    assert f"model {job_id} version 1000: its file cannot be read" in without_file["retmsg"]
 
 
 # ---------------------------------------------------------------------- out and in
