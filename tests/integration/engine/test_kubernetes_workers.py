@@ -190,7 +190,6 @@ def test_people_see_why_a_pod_waits_and_a_stop_before_it_begins_is_the_end(site:
 
 
 def test_a_pod_that_is_gone_without_an_end_makes_its_worker_lost(site: Site) -> None:
-    site.server.lease_seconds = 1.0
     site.orders("w0", WAITS)
     site.begins("w0")
     [process] = site.fake._processes.values()

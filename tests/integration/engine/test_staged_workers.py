@@ -162,7 +162,6 @@ def test_a_worker_that_the_server_gave_up_never_starts_elsewhere(server: StagedS
 
 
 def test_an_agent_that_is_killed_takes_its_worker_with_it_by_the_lease(server: StagedServer, host: OtherHost) -> None:
-    server.lease_seconds = 1.0
     with server.listening():
         server.orders_program("w0", sys.executable, "-c", WAITS)
         agent = host.start("w0")
@@ -175,7 +174,6 @@ def test_an_agent_that_is_killed_takes_its_worker_with_it_by_the_lease(server: S
 
 
 def test_a_lost_server_ends_the_worker_and_gets_its_end_when_it_is_back(server: StagedServer, host: OtherHost) -> None:
-    server.lease_seconds = 1.0
     with server.listening():
         server.orders_program("w0", sys.executable, "-c", WAITS)
         agent = host.start("w0")
@@ -189,7 +187,6 @@ def test_a_lost_server_ends_the_worker_and_gets_its_end_when_it_is_back(server: 
 
 
 def test_the_token_ends_with_the_attempt_and_so_does_the_worker(server: StagedServer, host: OtherHost) -> None:
-    server.lease_seconds = 1.0
     with server.listening():
         server.orders_program("w0", sys.executable, "-c", WAITS)
         agent = host.start("w0")

@@ -58,7 +58,7 @@ class StagedServer:
     """The home of a server, its listener, and what is wrong with it now."""
 
     home: Path
-    lease_seconds: float = 6.0
+    lease_seconds: float = 6.0         # a busy machine must not end a worker before its test does
     most_bytes: int = 1 << 30
     no_space: str = ""                 # why nothing is taken now
     statuses: dict[str, WorkerStatus] = field(default_factory=dict)
