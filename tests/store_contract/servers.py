@@ -38,6 +38,8 @@ class SchedulerCases(Cases):
     def test_nobody_schedules_at_first(self, each: Each) -> None:
         assert each.scheduler() == ("", 0)
         assert each.renew_scheduler_lease("me", 1) is False
+        assert each.take_scheduler_lease("me", 0, "you") is False
+        assert each.renew_scheduler_lease("", 1) is False, "a refused one leaves nobody in charge"
         assert each.take_scheduler_lease("", 0, "me")
         owner, counter = each.scheduler()
         assert (owner, counter > 0) == ("me", True)

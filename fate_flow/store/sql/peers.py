@@ -49,7 +49,7 @@ class Peers(SqlUnitOfWork):
         return (row[0], row[1]) if row is not None else ("", 0)
 
     def take_scheduler_lease(self, owner: str, counter: int, new_owner: str) -> bool:
-        if not counter:
+        if (owner, counter) == ("", 0):
             SchedulerRow.insert(f_name=SCHEDULER, f_owner="", f_counter=0).on_conflict_ignore().execute()
         where = (
             (SchedulerRow.f_name == SCHEDULER)
