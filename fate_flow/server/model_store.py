@@ -1,14 +1,15 @@
 """The store of models on disk: `<models>/<model id>/<version>/<role>/<party id>/<task>/<output>.tar`.
 
-A file is linked to its place when it is complete and on the disk, so it is there whole or not at all. The row of a
-model is written after its file; a file without a row is removed by retention.
+A file is linked to its place when it is complete and on the disk, so it is there whole or not at all. The transaction
+that makes the row of a model links its file after that: of two that want the same name, the second one waits for the
+first at the row, before it touches the file. A file without a row is removed by retention.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,11 +48,13 @@ class ModelStore:
     def keep(self, made: Artifact, model: StoredModel) -> None:
         content = Path(made.uri.removeprefix(FILE_SCHEME))
         self._link(content.parent.parent / PACKED / f"{content.name}{TAR}", self.path(model))
+        _sync([self.path(model).parent], self.folder)
 
     def copy(self, model: StoredModel, to: StoredModel) -> None:
         self._link(self.path(model), self.path(to))
+        _sync([self.path(to).parent], self.folder)
 
-    def take(self, model: StoredModel, content: BinaryIO) -> None:
+    def draft(self, model: StoredModel, content: BinaryIO) -> Path:
         draft = self._draft(self.path(model))
         try:
             with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -62,11 +65,20 @@ class ModelStore:
             if digest_of(draft) != Packed(model.sha256, model.size):
                 raise BadRequest(f"{model.reference}: the file has not the digest and the size that were said of it")
             read_meta(draft)
-            self._link(draft, self.path(model))
-        except BadModel as error:
-            raise BadRequest(f"{model.reference}: {error}") from error
-        finally:
+        except BaseException as error:
             draft.unlink(missing_ok=True)
+            if isinstance(error, BadModel):
+                raise BadRequest(f"{model.reference}: {error}") from error
+            raise
+        return draft
+
+    def place(self, drafts: Mapping[Path, StoredModel]) -> None:
+        for draft, model in drafts.items():
+            self._link(draft, self.path(model))
+        _sync({self.path(model).parent for model in drafts.values()}, self.folder)
+
+    def drop(self, draft: Path) -> None:
+        draft.unlink(missing_ok=True)
 
     def artifact(self, model: StoredModel) -> Artifact:
         place = f"{FILE_SCHEME}{self.path(model)}"
@@ -106,20 +118,18 @@ class ModelStore:
             os.replace(draft, target)
         finally:
             draft.unlink(missing_ok=True)     # replacing a link to the same file does nothing
-        _sync(target.parent, self.folder)
 
     def _draft(self, target: Path) -> Path:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return target.with_name(f".{target.name}.{secrets.token_hex(8)}")
 
 
-def _sync(folder: Path, root: Path) -> None:
-    """Write the entries of a folder and of those above it, up to the root, to the disk."""
-    for one in (folder, *folder.parents):
+def _sync(folders: Iterable[Path], root: Path) -> None:
+    """Write the entries of folders and of those above them, up to the root, to the disk, each once."""
+    above = {one for folder in folders for one in (folder, *folder.parents) if one.is_relative_to(root)}
+    for one in sorted(above, reverse=True):
         descriptor = os.open(one, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        if one == root:
-            return

@@ -33,6 +33,12 @@ class ModelCases(Cases):
         each.save_model(replace(MODEL, sha256="cd" * 32, task_version=3))
         assert [one.sha256 for one in each.models()] == ["cd" * 32]
 
+    def test_a_new_model_takes_the_place_of_no_other(self, each: Each) -> None:
+        assert each.add_model(MODEL)
+        assert not each.add_model(replace(MODEL, sha256="cd" * 32, job_id="j2"))
+        assert each.add_model(replace(MODEL, party=HOST))
+        assert each.models("churn") == (MODEL, replace(MODEL, party=HOST))
+
     def test_models_are_listed_the_newest_first(self, each: Each) -> None:
         older = replace(MODEL, reference=replace(LR, model_id="a"), create_time=6)
         scale = replace(MODEL, reference=replace(LR, task="scale_0"))

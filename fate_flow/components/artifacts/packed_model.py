@@ -12,6 +12,7 @@ import io
 import os
 import shutil
 import stat
+import struct
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -46,8 +47,9 @@ class Packed:
 
 
 def pack(content: Path, target: Path, meta: Mapping[str, Any]) -> Packed:
-    """Write a model into a file beside which nothing of it is left if that fails. Raises OSError; BadModel for content
-    that has something else than files and folders."""
+    """Write a model into a file beside which nothing of it is left if that fails. Raises OSError; BadModel for what no
+    reader takes."""
+    text = _meta_text(f"{content.name}{META}", meta)
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     target.parent.mkdir(mode=0o700, exist_ok=True)
     try:
@@ -55,7 +57,6 @@ def pack(content: Path, target: Path, meta: Mapping[str, Any]) -> Packed:
             with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
                 for path, name in _members(content):
                     _add(tar, path, name)
-                text = yaml_text(meta, indent=1, sort_keys=True).encode()
                 tar.addfile(_head(f"{content.name}{META}", len(text)), io.BytesIO(text))
             file.flush()
             os.fsync(file.fileno())
@@ -66,6 +67,18 @@ def pack(content: Path, target: Path, meta: Mapping[str, Any]) -> Packed:
         draft.unlink(missing_ok=True)
         raise
     return packed
+
+
+def _meta_text(name: str, meta: Mapping[str, Any]) -> bytes:
+    """Return the content of the member with this name. Raises BadModel if a reader would refuse it."""
+    try:
+        text = yaml_text(meta, indent=1, sort_keys=True).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise BadModel(f"{name} cannot be written: {error}") from error
+    if len(text) > MOST_META_BYTES:
+        key = max(meta, key=lambda one: len(yaml_text(meta[one])))
+        raise BadModel(f"{name} has {len(text)} bytes, most of them in {key!r}; {MOST_META_BYTES} bytes are the most")
+    return text
 
 
 def _members(content: Path) -> Iterator[tuple[Path, str]]:
@@ -79,6 +92,8 @@ def _members(content: Path) -> Iterator[tuple[Path, str]]:
             raise BadModel(f"it has more than {MOST_MEMBERS} files and folders")
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise BadModel(f"{name} is neither a file nor a folder")
+        if (levels := len(PurePosixPath(name).parts)) > _DEEPEST:
+            raise BadModel(f"{name[:200]!r} is {levels} folders deep; {_DEEPEST} are the most")
         yield path, name
         if stat.S_ISDIR(mode):
             inside = sorted(path.iterdir(), reverse=True)
@@ -153,7 +168,7 @@ def _extract(file: BinaryIO, folder: Path) -> str:
 def read_model(path: Path, most_bytes: int) -> bytes | None:
     """Return the content of a packed model that is one file; None if it is a folder or larger. Raises OSError and
     BadModel."""
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file, _reading(file) as tar:
+    with opened(path) as tar:
         checked_members(tar)
         member = tar.getmember(_name_of(tar))
         source = tar.extractfile(member) if member.isreg() and member.size <= most_bytes else None
@@ -162,7 +177,7 @@ def read_model(path: Path, most_bytes: int) -> bytes | None:
 
 def read_meta(path: Path) -> Mapping[str, Any]:
     """Return what is known of a packed model, after a check of the whole file. Raises OSError and BadModel."""
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file, _reading(file) as tar:
+    with opened(path) as tar:
         checked_members(tar)
         member = tar.getmember(f"{_name_of(tar)}{META}")
         source = tar.extractfile(member) if member.size <= MOST_META_BYTES else None
@@ -176,6 +191,13 @@ def read_meta(path: Path) -> Mapping[str, Any]:
 
 
 @contextmanager
+def opened(path: Path) -> Iterator[tarfile.TarFile]:
+    """Open a packed model. Raises OSError; BadModel, also for what is wrong while it is read."""
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file, _reading(file) as tar:
+        yield tar
+
+
+@contextmanager
 def _reading(file: BinaryIO) -> Iterator[tarfile.TarFile]:
     """Open a tar without compression, so that its content is not larger than the file. Raises BadModel, also for what
     is wrong while it is read."""
@@ -184,7 +206,7 @@ def _reading(file: BinaryIO) -> Iterator[tarfile.TarFile]:
             yield tar
     except BadModel:
         raise
-    except (tarfile.TarError, ValueError, OverflowError, EOFError) as error:
+    except (tarfile.TarError, ValueError, OverflowError, EOFError, LookupError, struct.error) as error:
         raise BadModel(f"the file is not a tar: {error}") from error
 
 

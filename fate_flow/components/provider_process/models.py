@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fate_flow.components.artifacts.packed_model import PACKED, TAR, Packed, pack, unpack
+from fate_flow.components.artifacts.packed_model import PACKED, TAR, BadModel, Packed, pack, unpack
 
 UNPACKED = "inputs"          # the folder, in that of the worker, with the models that it reads from the store
 _SCHEME = "file://"
@@ -31,7 +31,11 @@ def _unpacked(artifact: Mapping[str, Any], place: Path) -> dict[str, Any]:
     if not stored:
         return dict(artifact)
     expected = Packed(stored["sha256"], stored["bytes"])
-    content = unpack(Path(artifact["uri"].removeprefix(_SCHEME)), place, expected)
+    path = Path(artifact["uri"].removeprefix(_SCHEME))
+    try:
+        content = unpack(path, place, expected)
+    except BadModel as error:
+        raise BadModel(f"{path}: {error}") from error
     kept = {key: value for key, value in artifact.items() if key != "stored"}
     return {**kept, "uri": f"{_SCHEME}{content}"}
 
@@ -39,7 +43,7 @@ def _unpacked(artifact: Mapping[str, Any], place: Path) -> dict[str, Any]:
 def pack_made(result: Mapping[str, Any], task: Mapping[str, Any], folder: Path) -> None:
     """Pack the models that our result file lists, each with its digest in a file beside it.
 
-    Raises OSError; BadModel for a model that has something else than files and folders."""
+    Raises OSError; BadModel for a model that no reader would take."""
     for key, entries in result["io_meta"]["outputs"].get("model", {}).items():
         for place, entry in enumerate(entries):
             content = Path(entry["uri"].removeprefix(_SCHEME))

@@ -19,7 +19,7 @@ from fate_flow.services.context.ports import Context, LaunchOrder, StreamsHere
 from fate_flow.services.context.traces import trace_of
 from fate_flow.services.record.entries import of_moves
 from fate_flow.store.contract.transaction import Transaction
-from fate_flow.store.values import Document
+from fate_flow.store.values import Document, StoredModel
 
 _LONGEST_PROBLEM = 4_000        # characters
 
@@ -96,9 +96,16 @@ class RemoveArtifacts:
     artifacts: tuple[Artifact, ...]
 
 
+@dataclass(frozen=True)
+class RemoveModels:
+    """Remove the files of models whose rows are already removed."""
+
+    models: tuple[StoredModel, ...]
+
+
 Effect = (
     LaunchWorker | StopWorker | ReleaseWorker | ForgetWorker | CloseExchange | CollectStreams | WriteConfs
-    | RemoveJobFolder | RemoveMessages | RemoveArtifacts
+    | RemoveJobFolder | RemoveMessages | RemoveArtifacts | RemoveModels
 )  # fmt: skip
 
 
@@ -116,11 +123,33 @@ def carry_out(context: Context, effect: Effect) -> None:
             context.files.remove_job(job_id)
         case RemoveMessages(job_id, uploads):
             _remove_messages(context, job_id, uploads)
-        case RemoveArtifacts(artifacts):
-            for artifact in artifacts:
-                context.files.remove_artifact(artifact)
+        case RemoveArtifacts() | RemoveModels():
+            _remove_content(context, effect)
         case _:
             assert_never(effect)
+
+
+def _remove_content(context: Context, effect: RemoveArtifacts | RemoveModels) -> None:
+    if isinstance(effect, RemoveModels):
+        for model in effect.models:
+            remove_model_of_no_row(context, model)
+    else:
+        for artifact in effect.artifacts:
+            context.files.remove_artifact(artifact)
+
+
+def remove_model_of_no_row(context: Context, model: StoredModel) -> bool:
+    """Remove the file of a model unless a row has been made for one of this name; return whether it was removed.
+
+    A row that only this transaction sees keeps others from storing a file of this name meanwhile."""
+
+    def remove(tx: Transaction) -> bool:
+        if not tx.add_model(model):
+            return False
+        context.files.remove_artifact(context.models.artifact(model))
+        return tx.drop_model(model.reference, model.party)
+
+    return context.write(remove, is_repeatable=True)
 
 
 def _ask_engine(context: Context, effect: StopWorker | ReleaseWorker | ForgetWorker) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -20,8 +20,17 @@ class ModelFiles(Protocol):
     def copy(self, model: StoredModel, to: StoredModel) -> None:
         """Store the file of a model under another name, too. Raises OSError."""
 
-    def take(self, model: StoredModel, content: BinaryIO) -> None:
-        """Store what can be read. Raises BadRequest if it is not the packed model with this digest; OSError."""
+    def draft(self, model: StoredModel, content: BinaryIO) -> Path:
+        """Write what can be read into a file of its own, and return it; `place` stores it, `drop` removes it.
+
+        Raises BadRequest if it is not the packed model with this digest; OSError."""
+
+    def place(self, drafts: Mapping[Path, StoredModel]) -> None:
+        """Store drafts as the files of these models, in the transaction that has added their rows. Raises OSError.
+
+        A file that is there has no row: a transaction that failed has left it. It is replaced."""
+
+    def drop(self, draft: Path) -> None: ...
 
     def artifact(self, model: StoredModel) -> Artifact:
         """Return the model as an artifact that a worker unpacks."""
@@ -46,7 +55,12 @@ class NoModels:
 
     def copy(self, model: StoredModel, to: StoredModel) -> None: ...
 
-    def take(self, model: StoredModel, content: BinaryIO) -> None: ...
+    def draft(self, model: StoredModel, content: BinaryIO) -> Path:  # noqa: ARG002
+        return Path("/nonexistent")
+
+    def place(self, drafts: Mapping[Path, StoredModel]) -> None: ...
+
+    def drop(self, draft: Path) -> None: ...
 
     def artifact(self, model: StoredModel) -> Artifact:
         return Artifact(model.kind, "")

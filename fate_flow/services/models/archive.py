@@ -3,17 +3,20 @@ file of each model. What is read of it is checked: names, sizes, digests; nothin
 
 from __future__ import annotations
 
+import hashlib
 import json
-import shutil
+import struct
 import zipfile
-from collections.abc import Collection, Mapping
+import zlib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, BinaryIO, Self, cast
 
 from fate_flow.core.access.authority import PARTY_0
 from fate_flow.core.model.artifact import JSON_MODEL, MODEL_DIRECTORY
-from fate_flow.core.model.errors import BadRequest
+from fate_flow.core.model.errors import BadRequest, OperationFailed
 from fate_flow.core.model.grammar import (
     check_component_name,
     check_job_id,
@@ -25,6 +28,7 @@ from fate_flow.core.model.grammar import (
     shown,
 )
 from fate_flow.core.model.spec import ModelReference, Party
+from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.services.context.model_files import ModelFiles
 from fate_flow.store.values import StoredModel
 
@@ -33,16 +37,40 @@ VERSION = 1
 _MOST_LIST_BYTES = 32 * 1024 * 1024
 _MOST_MODELS = 10_000
 _LONGEST_OUTPUT = 60
+_PIECE = 1024 * 1024
+_DAMAGE = (
+    zipfile.BadZipFile, EOFError, struct.error, zlib.error, ValueError, LookupError, OverflowError, NotImplementedError,
+    RuntimeError, OSError,
+)  # fmt: skip
+"""What `zipfile` raises for a file that is cut or changed."""
 
 
 def write_archive(file: BinaryIO, models: Collection[StoredModel], files: ModelFiles) -> None:
-    """Write the models into a file. Raises OSError."""
+    """Write the models into a file. Raises OSError; OperationFailed for a model whose file here is not what was
+    stored."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         listed = [_as_json(one) for one in models]
         archive.writestr(LIST, json.dumps({"version": VERSION, "models": listed}, indent=1))
         for one in models:
-            with files.path(one).open("rb") as source, archive.open(_member_of(one), "w", force_zip64=True) as target:
-                shutil.copyfileobj(source, target, 1024 * 1024)
+            with archive.open(_member_of(one), "w", force_zip64=True) as target:
+                for piece in _pieces(one, files.path(one)):
+                    target.write(piece)
+
+
+def _pieces(model: StoredModel, path: Path) -> Iterator[bytes]:
+    """Yield the file of a model. Raises OperationFailed if it cannot be read, or has another digest."""
+    found, of = hashlib.sha256(), f"{model.reference} at {model.party}"
+    try:
+        with path.open("rb") as source:
+            while piece := source.read(_PIECE):
+                found.update(piece)
+                yield piece
+    except OSError as error:
+        raise OperationFailed(f"{of}: its file cannot be read: {os_error_text(error)}") from error
+    if found.hexdigest() != model.sha256:
+        raise OperationFailed(
+            f"{of}: its file is damaged: it has the digest {found.hexdigest()}, {model.sha256} was stored"
+        )
 
 
 def _member_of(model: StoredModel) -> str:
@@ -68,8 +96,8 @@ class Archive:
         self._party_id = party_id
         try:
             self._zip = zipfile.ZipFile(path)
-        except (zipfile.BadZipFile, ValueError, OSError) as error:
-            raise BadRequest(f"file: is not an exported model: {error}") from error
+        except _DAMAGE as error:
+            raise BadRequest(f"file: is not an exported model: {_text_of(error)}") from error
         try:
             self.models = self._read()
         except BaseException:
@@ -99,23 +127,24 @@ class Archive:
         """Return the content of the file of a model, open."""
         return cast("BinaryIO", self._member(_member_of(model)))
 
-    def _member(self, name: str) -> IO[bytes]:
+    def _member(self, name: str) -> _Member:
         try:
-            found = self._zip.getinfo(name)
+            found = self._zip.NameToInfo.get(name)
+            if found is None:
+                raise BadRequest(f"file: {name[:200]} is missing in it")
             # Without compression, nothing is larger than the file itself.
             if found.compress_type != zipfile.ZIP_STORED or found.flag_bits & 1:
                 raise BadRequest(f"file: {name[:200]} is compressed or encrypted; flow model export does neither")
-            return self._zip.open(found)
-        except (KeyError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-            raise BadRequest(f"file: {name[:200]} cannot be read: {error}") from error
+            return _Member(name, self._zip.open(found))
+        except _DAMAGE as error:
+            raise _damaged(name, error) from error
 
     def _read(self) -> tuple[StoredModel, ...]:
-        with self._member(LIST) as file:
-            try:
-                text = file.read(_MOST_LIST_BYTES + 1)
-                said = json.loads(text) if len(text) <= _MOST_LIST_BYTES else None
-            except (ValueError, RecursionError, zipfile.BadZipFile) as error:
-                raise BadRequest(f"file: {LIST} is not JSON: {error}") from error
+        text = self._member(LIST).read(_MOST_LIST_BYTES + 1)
+        try:
+            said = json.loads(text) if len(text) <= _MOST_LIST_BYTES else None
+        except (ValueError, RecursionError) as error:
+            raise BadRequest(f"file: {LIST} is not JSON: {error}") from error
         if not isinstance(said, dict) or said.get("version") != VERSION or not isinstance(said.get("models"), list):
             raise BadRequest(f"file: {LIST} is not a list of models of version {VERSION}")
         if not 0 < len(said["models"]) <= _MOST_MODELS:
@@ -150,6 +179,28 @@ class Archive:
             check_party_id(said.get("initiator_party_id"), "initiator_party_id"),
             check_version(said.get("task_version")), str(said.get("component"))[:200], _roles(roles), metadata,
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Member:
+    """The content of a member; what is wrong with it is a BadRequest that names it."""
+
+    name: str
+    file: IO[bytes]
+
+    def read(self, size: int) -> bytes:
+        try:
+            return self.file.read(size)
+        except _DAMAGE as error:
+            raise _damaged(self.name, error) from error
+
+
+def _damaged(name: str, error: BaseException) -> BadRequest:
+    return BadRequest(f"file: {name[:200]} is damaged: {_text_of(error)}; export it again")
+
+
+def _text_of(error: BaseException) -> str:
+    return str(error) or ("it ends too early" if isinstance(error, EOFError) else type(error).__name__)
 
 
 def _output(value: object) -> str:

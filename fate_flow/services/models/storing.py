@@ -26,7 +26,8 @@ _MOST_NAMED = 5                # one message between parties is 1,000 characters
 def store_models(unit: UnitOfWork, task: Task, artifacts: Iterable[Artifact]) -> None:
     """Store the models that a share has made and packed.
 
-    The file is there before the row, so a stored model has its file. Raises StorageFailed if the disk refuses it."""
+    Row and file are made in one transaction, the row first: it keeps others from the file. Raises StorageFailed if the
+    disk refuses the file."""
     spec, job = unit.spec(task.key.job_id), unit.tx.job(JobKey(task.key.job_id, task.key.party))
     made = [one for one in artifacts if one.sha256]
     if spec is None or job is None or not made:
@@ -36,13 +37,15 @@ def store_models(unit: UnitOfWork, task: Task, artifacts: Iterable[Artifact]) ->
             _reference(spec, job, task.key.name, output), task.key.party, artifact.kind, artifact.sha256, artifact.size,
             job.job_id, spec.initiator.party_id, task.key.version, task.module, spec.roles, artifact.metadata, unit.now,
         )  # fmt: skip
-        known = unit.tx.model(model.reference, model.party)
+        is_new = unit.tx.add_model(model)
+        known = None if is_new else unit.tx.model(model.reference, model.party)
         if known is not None and known.maker != model.maker:
             text = f"{model.reference} was not stored: another job, {known.job_id}, has made one of this name"
             unit.note(Event.JOB_WARNING, job_id=job.job_id, text=text)
             continue
+        if not is_new:
+            unit.tx.save_model(model)
         _on_disk(partial(unit.context.models.keep, artifact, model))
-        unit.tx.save_model(model)
         note_model(unit, task.key, STORED, model)
 
 

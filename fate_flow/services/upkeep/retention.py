@@ -29,7 +29,7 @@ from fate_flow.records.operator_log.events import Event
 from fate_flow.services.artifacts.kind import ArtifactKind, Kept
 from fate_flow.services.artifacts.table_files import TableFile
 from fate_flow.services.context.documents import spec_in_row
-from fate_flow.services.context.effects import WriteConfs, carry_out
+from fate_flow.services.context.effects import WriteConfs, carry_out, remove_model_of_no_row
 from fate_flow.services.context.ports import Context, Keep
 from fate_flow.services.upkeep.record_keeper import RecordKeeper
 from fate_flow.store.contract.bindings import OUTPUT
@@ -338,12 +338,10 @@ class RetentionSweeper:
 
     def _drop_model(self, reference: ModelReference, party: Party) -> bool:
         """Remove the file of a model that has no row: its transaction failed, or a crash came after its removal."""
-        context = self._context
-        if context.read(lambda tx: tx.model(reference, party)) is not None:
+        if self._context.read(lambda tx: tx.model(reference, party)) is not None:
             return False
         nothing = StoredModel(reference, party, JSON_MODEL, "", 0, "", "", 0, "", {})
-        context.files.remove_artifact(context.models.artifact(nothing))
-        return True
+        return remove_model_of_no_row(self._context, nothing)
 
     def _write_confs(self, key: JobKey) -> bool:
         if self._context.files.has_confs(key):

@@ -13,7 +13,7 @@ from fate_flow.core.model.errors import Conflict, NotFound, OperationFailed, Sto
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.spec import ModelReference, Party
 from fate_flow.core.text.os_errors import os_error_text
-from fate_flow.services.context.effects import RemoveArtifacts
+from fate_flow.services.context.effects import RemoveModels
 from fate_flow.services.context.space import check_space_for_client
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.models.archive import Archive, write_archive
@@ -118,7 +118,7 @@ class StoredModels:
                 _note(unit, f"{one.reference} was deleted at {one.party}", by)
             if len(gone) == len(every):
                 unit.tx.drop_deployments(every[0].reference.model_id, every[0].reference.version)
-            unit.after_commit(RemoveArtifacts(tuple(map(unit.context.models.artifact, gone))))
+            unit.after_commit(RemoveModels(gone))
             return gone
 
         return self._units.carry_out(delete, is_repeatable=False)
@@ -146,21 +146,26 @@ class StoredModels:
         with Archive(path, context.party_id) as archive:
             archive.check(expected.model_id, expected.version, expected.party)
             _check_new(context.read(lambda tx: _known(tx, archive.models)))
-            try:
-                for one in archive.models:
-                    context.models.take(one, archive.opened(one))
-            except OSError as error:
-                raise StorageFailed(f"models cannot be imported: {os_error_text(error)}") from error
+            drafts: dict[Path, StoredModel] = {}
 
             def save(unit: UnitOfWork) -> tuple[StoredModel, ...]:
-                _check_new(_known(unit.tx, archive.models))
                 saved = tuple(replace(one, create_time=unit.now) for one in archive.models)
+                # All rows before the first file: somebody else may have stored one of them meanwhile.
+                _check_new([one for one in saved if not unit.tx.add_model(one)])
+                context.models.place(drafts)
                 for one in saved:
-                    unit.tx.save_model(one)
                     _note(unit, f"{one.reference} was imported at {one.party}", by)
                 return saved
 
-            return self._units.carry_out(save, is_repeatable=False)
+            try:
+                for one in archive.models:
+                    drafts[context.models.draft(one, archive.opened(one))] = one
+                return self._units.carry_out(save, is_repeatable=False)
+            except OSError as error:
+                raise StorageFailed(f"models cannot be imported: {os_error_text(error)}") from error
+            finally:
+                for draft in drafts:
+                    context.models.drop(draft)
 
     # ------------------------------------------------------------------ deployments
 

@@ -15,6 +15,11 @@ class Models(Protocol):
     def save_model(self, model: StoredModel) -> None:
         """Save a model; it replaces one of the same reference and party."""
 
+    def add_model(self, model: StoredModel) -> bool:
+        """Save a new model; False if there is one of the same reference and party.
+
+        Another transaction that adds the same one waits until this one ends: that guards the file of the model, too."""
+
     def model(self, reference: ModelReference, party: Party) -> StoredModel | None: ...
 
     def drop_model(self, reference: ModelReference, party: Party) -> bool: ...

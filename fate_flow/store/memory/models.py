@@ -18,6 +18,12 @@ class Models(MemoryUnitOfWork):
         kept = changed(model, roles=as_json(model.roles), metadata=as_json(model.metadata))
         self._rows.models.put((model.reference, model.party), kept)
 
+    def add_model(self, model: StoredModel) -> bool:
+        if self.model(model.reference, model.party) is not None:
+            return False
+        self.save_model(model)
+        return True
+
     def model(self, reference: ModelReference, party: Party) -> StoredModel | None:
         return self._rows.models.rows.get((reference, party))
 

@@ -20,15 +20,10 @@ class Models(SqlUnitOfWork):
     """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def save_model(self, model: StoredModel) -> None:
-        of = model.reference
-        StoredModelRow.replace(
-            f_model_id=of.model_id, f_model_version=of.version, f_role=model.party.role,
-            f_party_id=model.party.party_id, f_component_name=of.task, f_output=of.output, f_kind=model.kind,
-            f_sha256=model.sha256, f_bytes=model.size, f_job_id=model.job_id,
-            f_initiator_party_id=model.initiator, f_task_version=model.task_version,
-            f_component_module=model.component, f_roles=to_json(dict(model.roles)),
-            f_metadata=to_json(dict(model.metadata)), f_create_time=model.create_time,
-        ).execute()  # fmt: skip
+        StoredModelRow.replace(**_row_of(model)).execute()
+
+    def add_model(self, model: StoredModel) -> bool:
+        return insert_new(self._database, StoredModelRow, _row_of(model), _is(model.reference, model.party))
 
     def model(self, reference: ModelReference, party: Party) -> StoredModel | None:
         row = StoredModelRow.get_or_none(_is(reference, party))
@@ -154,6 +149,18 @@ def _is(reference: ModelReference, party: Party) -> Any:
         & (row.f_component_name == reference.task)
         & (row.f_output == reference.output)
     )
+
+
+def _row_of(model: StoredModel) -> dict[str, Any]:
+    of = model.reference
+    return {
+        "f_model_id": of.model_id, "f_model_version": of.version, "f_role": model.party.role,
+        "f_party_id": model.party.party_id, "f_component_name": of.task, "f_output": of.output, "f_kind": model.kind,
+        "f_sha256": model.sha256, "f_bytes": model.size, "f_job_id": model.job_id,
+        "f_initiator_party_id": model.initiator, "f_task_version": model.task_version,
+        "f_component_module": model.component, "f_roles": to_json(dict(model.roles)),
+        "f_metadata": to_json(dict(model.metadata)), "f_create_time": model.create_time,
+    }  # fmt: skip
 
 
 def _is_tagged(name: str, model_id: str) -> Any:

@@ -22,6 +22,7 @@ from fate_flow.core.planning.replicas import COLLECTOR
 from fate_flow.peers.site_key import read_public_key
 from fate_flow.store.values import Connector, Deployment, Metric, ModelTag, StoredModel, TableMeta
 from tests.kit.api.client_world import GUEST, HOST, LOCAL, START, World
+from tests.kit.api.models import put_file
 
 UPLOAD_DSL = {"components": {"upload_0": {"module": "Upload"}}}
 JOB_FILE = """version: 1
@@ -176,8 +177,7 @@ def _model(world: World) -> StoredModel:
     made.write_text('{"w": 1}', encoding="utf-8")
     digest = pack(made, packed, {})
     model = replace(_MODEL, sha256=digest.sha256, size=digest.size)
-    with packed.open("rb") as file:
-        world.services.context.models.take(model, file)
+    put_file(world.services.context.models, model, packed)
     return model
 
 

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import shutil
 import tarfile
 import tempfile
 from collections.abc import Sequence
@@ -21,12 +24,13 @@ from fate_flow.api.v2.arguments import FORM, arguments, checked
 from fate_flow.api.v2.envelope import ok
 from fate_flow.api.v2.errors import ModelNotFound, not_found
 from fate_flow.api.v2.outputs.asked import TASK, AskedTask, task_asked
-from fate_flow.components.artifacts.packed_model import BadModel, checked_members
+from fate_flow.components.artifacts.packed_model import BadModel, checked_members, opened
 from fate_flow.core.access.client_roles import OPERATE, SUBMIT
 from fate_flow.core.model.artifact import JSON_MODEL
-from fate_flow.core.model.errors import BadRequest, NotFound, OperationFailed
+from fate_flow.core.model.errors import BadRequest, NotFound, OperationFailed, StorageFailed
 from fate_flow.core.model.grammar import check_component_name, check_party_id, check_role, shown
 from fate_flow.core.model.spec import Party
+from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.services.context.space import check_space_for_client
 from fate_flow.services.use_cases.models import ModelParts
 from fate_flow.store.values import StoredModel
@@ -107,10 +111,12 @@ class _ModelRoutes:
         with tempfile.TemporaryFile(dir=self._settings.uploads_dir) as file:
             self._found(lambda: self._models.export(parts, file, caller()), parts)
             file.seek(0)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("xb") as written:
-                while piece := file.read(1024 * 1024):
-                    written.write(piece)
+            try:
+                _write_whole(target, file)
+            except FileExistsError as error:
+                raise BadRequest(f"path: has {shown(name)}, which exists; name another folder") from error
+            except OSError as error:
+                raise StorageFailed(f"path: {shown(name)} cannot be written: {os_error_text(error)}") from error
         return ok({"file": str(target)})
 
     @declared(
@@ -169,12 +175,27 @@ def _write_tar(file: IO[bytes], models: Sequence[tuple[str, Path]]) -> None:
     with tarfile.open(fileobj=file, mode="w") as target:
         for output, path in models:
             try:
-                with tarfile.open(path, "r:") as source:
+                with opened(path) as source:
                     for member in checked_members(source):
                         head = _head(f"{output}/{member.name}", member)
                         target.addfile(head, source.extractfile(member) if member.isreg() else None)
-            except (BadModel, tarfile.TarError) as error:
-                raise OperationFailed(f"the file of the output {output} cannot be read: {error}") from error
+            except (BadModel, OSError) as error:
+                text = os_error_text(error) if isinstance(error, OSError) else error
+                raise OperationFailed(f"the file of the output {output} cannot be read: {text}") from error
+
+
+def _write_whole(target: Path, file: IO[bytes]) -> None:
+    """Write a file that has its name only when it is complete. Raises OSError; FileExistsError if there is one."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        with draft.open("xb") as written:
+            shutil.copyfileobj(file, written, 1024 * 1024)
+            written.flush()
+            os.fsync(written.fileno())
+        os.link(draft, target)       # unlike a rename, fails if the file exists
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _head(name: str, member: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import tarfile
@@ -16,7 +17,7 @@ from fate_flow.components.artifacts.packed_model import digest_of
 from fate_flow.core.model.spec import ModelReference
 from fate_flow.server.model_store import ModelStore
 from tests.kit.api.client_world import FORM_TYPE, World, form, make_world
-from tests.kit.api.models import add_model
+from tests.kit.api.models import add_model, put_file
 from tests.kit.components.tiny_provider import THREE
 
 QUERY, DOWNLOAD = "output/model/query", "output/model/download"
@@ -97,8 +98,7 @@ def test_a_downloaded_model_has_its_names_whatever_heads_the_stored_one_has(worl
     packed = digest_of(path)
     one = replace(one, reference=ModelReference(task["job_id"], 2, "fit_0", "model"), sha256=packed.sha256,
                   size=packed.size, job_id=task["job_id"], task_version=2)  # fmt: skip
-    with path.open("rb") as file:
-        ModelStore(world.home / "models").take(one, file)
+    put_file(ModelStore(world.home / "models"), one, path)
     with world.store.transaction() as tx:
         tx.save_model(one)
     response = world.client.get(f"/v2/{DOWNLOAD}", query_string=task)
@@ -141,6 +141,23 @@ def test_a_model_goes_from_one_home_to_another(world: World, task: dict[str, str
     refused = taken(world, file.read_bytes())
     assert (refused["code"], "never overwritten" in refused["message"]) == (6000, True), refused
     assert list(world.uploads) == []
+
+
+def test_an_export_that_is_cut_off_leaves_no_file(
+    world: World, task: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "shared" / "new"
+    asked = {**named(task), "role": "guest", "party_id": "9999", "path": str(folder)}
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fate_flow.api.v2.outputs.models.os.fsync", full)
+        found = post(world, "model/export", **asked)
+    assert "cannot be written: the disk is full" in found["message"].lower(), found
+    assert list(folder.iterdir()) == []
+    assert post(world, "model/export", **asked)["code"] == 0
 
 
 def taken(world: World, data: bytes) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from fate_flow.components.artifacts.packed_model import (
+    MOST_META_BYTES,
     BadModel,
     Packed,
     digest_of,
@@ -23,6 +24,7 @@ from fate_flow.components.artifacts.packed_model import (
     unpack,
 )
 from fate_flow.components.provider_process.models import pack_made, with_unpacked
+from fate_flow.core.text.yaml_text import yaml_text
 from tests.kit.jobspec.hard_for_yaml import HARD_FOR_YAML
 
 META = {"type_name": "json_model", "metadata": {"a": 1}}
@@ -85,6 +87,39 @@ def test_what_is_no_file_or_folder_is_not_packed(tmp_path: Path, make: Callable[
     with pytest.raises(BadModel, match="model/other is neither a file nor a folder"):
         pack(content, tmp_path / "packed" / "model.tar", META)
     assert list((tmp_path / "packed").iterdir()) == []
+
+
+@pytest.mark.parametrize(("levels", "is_taken"), [(31, True), (32, False)])
+def test_what_is_packed_is_not_deeper_than_a_reader_takes(tmp_path: Path, levels: int, is_taken: bool) -> None:
+    content = tmp_path / "model"
+    content.joinpath(*["d"] * levels).mkdir(parents=True)
+    if is_taken:
+        pack(content, tmp_path / "m.tar", META)
+        assert read_meta(tmp_path / "m.tar") == META
+    else:
+        with pytest.raises(BadModel, match="33 folders deep; 32 are the most"):
+            pack(content, tmp_path / "m.tar", META)
+        assert not (tmp_path / "m.tar").exists()
+
+
+@pytest.mark.parametrize(("more", "is_taken"), [(0, True), (1, False)])
+def test_what_is_known_of_a_model_is_not_longer_than_a_reader_takes(tmp_path: Path, more: int, is_taken: bool) -> None:
+    (tmp_path / "m").write_text("x", encoding="utf-8")
+    around = len(yaml_text({"metadata": "", "type_name": "t"}, indent=1))
+    meta = {"type_name": "t", "metadata": "x" * (MOST_META_BYTES - around + more)}
+    if is_taken:
+        pack(tmp_path / "m", tmp_path / "m.tar", meta)
+        assert read_meta(tmp_path / "m.tar") == meta
+    else:
+        with pytest.raises(BadModel, match="has 1048577 bytes, most of them in 'metadata'; 1048576 bytes are the most"):
+            pack(tmp_path / "m", tmp_path / "m.tar", meta)
+
+
+@pytest.mark.parametrize("value", [{1, 2}, float("nan"), "\ud800"])
+def test_what_is_known_of_a_model_is_json(tmp_path: Path, value: object) -> None:
+    (tmp_path / "m").write_text("x", encoding="utf-8")
+    with pytest.raises(BadModel, match=r"m\.meta\.yaml cannot be written"):
+        pack(tmp_path / "m", tmp_path / "m.tar", {"metadata": value})
 
 
 def a_tar(path: Path, *members: tuple[str, bytes, bytes]) -> Packed:

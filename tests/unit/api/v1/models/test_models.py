@@ -8,14 +8,16 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import quote
 
 import pytest
 
 from fate_flow.core.model.spec import ModelReference
 from fate_flow.core.model.status import JobStatus
-from fate_flow.store.values import Document
+from fate_flow.server.model_store import ModelStore
+from fate_flow.services.context.effects import RemoveModels, carry_out
+from fate_flow.store.values import Document, StoredModel
 from tests.kit.api.client_world import FORM_TYPE, GUEST, START, World, form, make_world
 from tests.kit.api.models import add_model
 from tests.kit.components.tiny_provider import THREE
@@ -274,6 +276,77 @@ def test_a_zip_that_says_something_else_is_refused_whole(world: World, said: dic
 def test_what_is_no_such_zip_is_refused(world: World, data: bytes, problem: str) -> None:
     found = take(world, data)
     assert (found["retcode"], problem in found["retmsg"]) == (101, True), found
+
+
+def test_of_two_imports_of_one_model_the_second_changes_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """One that is committed while the other one still reads its file, which has another content."""
+    job_id = a_trained_job(world)
+    first = exported(world, model_id=job_id)
+    world.ask("model/delete", {"model_id": job_id})
+    add_model(world, job_id, content={"mean": "another"})
+    second = exported(world, model_id=job_id)
+    world.ask("model/delete", {"model_id": job_id})
+    keep = ModelStore.draft
+    between = [lambda: take(world, first)["retcode"]]
+
+    def draft(self: ModelStore, model: StoredModel, content: BinaryIO) -> Path:
+        made = keep(self, model, content)
+        if between:
+            assert between.pop()() == 0
+        return made
+
+    monkeypatch.setattr(ModelStore, "draft", draft)
+    found = take(world, second)
+    assert (found["retcode"], "never overwritten" in found["retmsg"]) == (100, True), found
+    shown = world.ask("model/show", {"model_id": job_id})["data"]["models"]
+    assert [one["content"] for one in shown] == [{"mean": 0}]
+    assert len([one for one in (world.home / "models").rglob("*") if one.is_file()]) == 1
+
+
+def test_a_model_that_is_stored_while_one_of_its_name_is_deleted_keeps_its_file(world: World) -> None:
+    """The file of a deleted model goes after the commit, and another process may store one of this name until then."""
+    job_id = a_trained_job(world)
+    context = world.services.context
+    [model] = context.read(lambda tx: tx.models(job_id))
+    carry_out(context, RemoveModels((model,)))
+    assert context.models.has(model)
+    context.write(lambda tx: tx.drop_model(model.reference, model.party), is_repeatable=True)
+    carry_out(context, RemoveModels((model,)))
+    assert not context.models.has(model)
+    assert context.read(lambda tx: tx.models(job_id)) == ()
+
+
+def test_a_damaged_zip_is_refused_whole_and_names_what_is_damaged(world: World) -> None:
+    job_id = a_trained_job(world)
+    data = exported(world, model_id=job_id)
+    world.ask("model/delete", {"model_id": job_id})
+    head = data.rindex(b"PK\x01\x02")            # of the last member, in the list at the end
+    changed = [_flipped(data, one) for one in (2, data.index(b"mean"), data.index(b'"version"'))]
+    for damaged in (
+        *changed, _flipped(data, head + 42, 255), _flipped(data, head + 16),
+        data[:-1], data[:len(data) // 2], data[:100],
+    ):  # fmt: skip
+        found = take(world, damaged)
+        assert found["retcode"] == 101, found
+        assert found["retmsg"].startswith("file: ") or "digest" in found["retmsg"], found
+    assert world.count("t_stored_model") == 0
+    assert [one for one in (world.home / "models").rglob("*") if one.is_file()] == []
+
+
+def _flipped(data: bytes, place: int, bits: int = 1) -> bytes:
+    return data[:place] + bytes([data[place] ^ bits]) + data[place + 1:]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_model_whose_file_is_damaged_is_not_exported(world: World, is_there: bool) -> None:
+    job_id = a_trained_job(world)
+    [file] = [one for one in (world.home / "models").rglob("*.tar") if one.is_file()]
+    file.write_bytes(_flipped(file.read_bytes(), 600)) if is_there else file.unlink()
+    found = world.get("model/export", {"model_id": job_id}).json
+    problem = "its file is damaged: it has the digest" if is_there else "its file cannot be read"
+    assert (found["retcode"] != 0, problem in found["retmsg"]) == (True, True), found
 
 
 def test_an_import_names_what_it_expects(world: World) -> None:
