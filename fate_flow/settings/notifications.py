@@ -11,7 +11,7 @@ from typing import Any
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.notifications.notification import OCCASIONS, Occasion
 from fate_flow.core.notifications.subscribers import EMAIL, Person, Subscribers, Target, webhook_channel
-from fate_flow.settings.reading.section import Section, collected, split_url
+from fate_flow.settings.reading.section import Section, collected, split_url, without_login
 from fate_flow.settings.reading.security import check_authorities, is_loopback
 
 MOST_WEBHOOKS, MOST_PEOPLE = 16, 1_000
@@ -178,5 +178,5 @@ def _board(section: Section) -> str:
     url, where = section.text("board_url"), section.name("board_url")
     parts = split_url(url, where)
     if url and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment):
-        raise BadSettings(f"{where}: {url!r} is not a URL, such as https://fate.example.org")
+        raise BadSettings(f"{where}: {without_login(url)} is not a URL, such as https://fate.example.org")
     return url.rstrip("/")

@@ -37,7 +37,7 @@ from fate_flow.settings.providers import read_providers
 from fate_flow.settings.quotas import read_quotas
 from fate_flow.settings.reach import connecting_key
 from fate_flow.settings.reading.party_ids import read_party_id
-from fate_flow.settings.reading.section import Section, collected, resolved, split_url
+from fate_flow.settings.reading.section import Section, collected, resolved, split_url, without_login
 from fate_flow.settings.reading.security import is_loopback, read_host_names
 from fate_flow.settings.recording.record import read_record
 from fate_flow.settings.servers import LONGEST_POLL, read_servers
@@ -71,13 +71,21 @@ def _read(path: Path) -> dict[str, Any]:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadSettings(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadSettings(f"{path}: is not YAML: {error}") from error
+    except UnicodeDecodeError as error:
+        raise BadSettings(f"{path}: is not in UTF-8") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise BadSettings(f"{path}: is not YAML{_place_of(error)}; quote texts with special characters") from error
     if document is None:         # a file with only comments
         return {}
     if not isinstance(document, dict):
         raise BadSettings(f"{path}: is not a mapping of keys")
     return document
+
+
+def _place_of(error: Exception) -> str:
+    """Return where a file is wrong, without what is wrong: that quotes the line, which may have a password."""
+    mark = getattr(error, "problem_mark", None)
+    return f": line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,7 +239,7 @@ class _Reader:
         section.refuse_others()
         parts = split_url(url, "database.url")
         if url and parts.scheme not in ("sqlite", "mysql", "mysql+pymysql"):
-            raise BadSettings(f"database.url: {parts.scheme!r} is not sqlite or mysql")
+            raise BadSettings("database.url: does not begin with sqlite:// or mysql://")
         if parts.scheme == "sqlite" and (parts.netloc or not parts.path.startswith("/")):
             raise BadSettings("database.url: is not sqlite:///FILE, in the home folder, or sqlite:////FOLDER/FILE")
         if parts.scheme.startswith("mysql") and not parts.path.strip("/"):
@@ -337,8 +345,8 @@ class _Reader:
         for party_id, route in settings.routes.items():
             if settings.site.is_on and split_url(route.url, "").path:
                 raise BadSettings(
-                    f"routes.{party_id}.url: {route.url} has a path: signatures cover the path (authentication.site), "
-                    "and that party's server would see another one; remove the path"
+                    f"routes.{party_id}.url: {without_login(route.url)} has a path: signatures cover the path "
+                    "(authentication.site), and that party's server would see another one; remove the path"
                 )
             if route.signed_answers and not settings.site.needs_saved_key(party_id):
                 why = (

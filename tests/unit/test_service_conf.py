@@ -97,7 +97,7 @@ def test_keys_of_clients(bare: Path, text: str, message: str) -> None:
 @pytest.mark.parametrize(("text", "message"), [
     ("parties: {listen: {host: example.org, port: 9390}}", "parties.listen.host: 'example.org' is not an IP address"),
     ("parties: {listen: {port: 70000}}", "parties.listen.port: 70000 is not a whole number from 0 to 65535"),
-    ("parties: {listen: 9390}", "parties.listen: 9390 is not a mapping of keys"),
+    ("parties: {listen: 9390}", "parties.listen: is a single value and not a mapping of keys"),
     ("parties: {listen: {prot: 9390}}", "parties.listen.prot: no such key"),
     ("parties: {listens: {}}", "parties.listens: no such key"),
     ("parties: {plain: {from: [10000]}}", "parties.plain.from: nobody can connect without parties.plain.listen.port"),
@@ -171,6 +171,37 @@ def test_connectors_that_are_none_are_told_without_their_password(bare: Path, te
     assert "hidden" not in caught.value.message
 
 
+@pytest.mark.parametrize("text", [
+    "database: {url: 'mysql://u:hidden@h:x/db'}", "database: {url: 'mysql://u:h@hidden]/db'}",
+    "database: {url: 'hidden://h/db'}", "database: {url: [hidden]}", "database: [hidden]", "database: hidden",
+    "database: {url: mysql://u:pass: hidden}", "database: {url: *hidden}", "database: {url: 'hidden", "a: !hidden b",
+    "notifications: {webhooks: {a: {url: 'https://h:hidden', secret_file: s}}}",
+    "notifications: {webhooks: {a: {url: [hidden], secret_file: [hidden]}}}",
+    "notifications: {board_url: 'x://u:hidden@h'}", "notifications: {email: {host: h, password_file: {hidden: 1}}}",
+    "connectors: {a: {engine: MYSQL, url: {hidden: 1}}}",
+    "routes: {10000: {url: 'ftp://u:hidden@h'}}", "routes: {10000: {url: 'http://u:hidden@h:99999'}}",
+    "engines: {r: {kind: ray, runtime_env: {env_vars: [hidden]}}}", "engines: {r: {kind: ray, runtime_env: hidden}}",
+    "authentication: {client: {switch: true, http_secret_key: [hidden]}}",
+])  # fmt: skip
+def test_no_message_shows_what_may_be_a_secret(bare: Path, text: str) -> None:
+    bare.write_text(f'party_id: "9999"\n{text}\n', encoding="utf-8")
+    with pytest.raises(BadSettings) as caught:
+        load_settings(bare)
+    assert "hidden" not in caught.value.message
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    (b"a: {b: 1", "is not YAML: line 2, column 1; quote texts with special characters"),
+    (b"a: \xff", "is not in UTF-8"),
+    (b"routes: {10000: {url: 'ftp://u:p@h'}}", "routes.10000.url: 'ftp://...@h' is not an address such as http://"),
+])
+def test_what_cannot_be_read_is_told_with_its_place(bare: Path, text: bytes, message: str) -> None:
+    bare.write_bytes(text + b"\n")
+    with pytest.raises(BadSettings) as caught:
+        load_settings(bare)
+    assert message in caught.value.message
+
+
 def test_a_connector_has_its_address_in_parts(bare: Path) -> None:
     url = "mysql://writer:hidden%40word@10.0.0.5/a%20b"
     bare.write_text(
@@ -227,7 +258,7 @@ def test_beyond_loopback_a_signature_is_no_encryption(bare: Path) -> None:
 
 
 def test_a_signed_path_is_the_whole_path(bare: Path) -> None:
-    with pytest.raises(BadSettings, match=r"routes\.10000\.url: http://proxy/ten has a path: signatures cover"):
+    with pytest.raises(BadSettings, match=r"routes\.10000\.url: 'http://proxy/ten' has a path: signatures cover"):
         with_site(bare, "{switch: true}", "routes: {10000: {url: 'http://proxy/ten/'}}")
     assert with_site(bare, "{switch: true}", "routes: {10000: {url: 'http://proxy/'}}").site.is_on
 
@@ -465,7 +496,7 @@ def test_a_party_without_a_quota_of_its_own_has_the_default(bare: Path) -> None:
     ("{default: {unfinished_jobs: 0}}", "quotas.default.unfinished_jobs: 0 is not a whole number from 1 to"),
     ("{parties: {10000: {document_bytes: 1.5}}}", "quotas.parties.10000.document_bytes: 1.5 is not a whole number"),
     ("{parties: {ten: {}}}", "quotas.parties.ten: 'ten' is not a party id"),
-    ("{parties: [10000]}", "quotas.parties: [10000] is not a mapping of keys"),
+    ("{parties: [10000]}", "quotas.parties: is a list and not a mapping of keys"),
     ("{default: {jobs: 3}}", "quotas.default.jobs: no such key"),
     ("{10000: {unfinished_jobs: 3}}", "quotas.10000: no such key"),
 ])  # fmt: skip

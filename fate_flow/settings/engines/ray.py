@@ -98,12 +98,12 @@ def _jobs(section: Section, base: RayJobs) -> RayJobs:
         resources = {str(name): one.number(name, 0.0) for name in one.names()}
     runtime_env = section.get("runtime_env", base.runtime_env)
     if not isinstance(runtime_env, dict) and runtime_env is not base.runtime_env:
-        raise BadSettings(f"{section.name('runtime_env')}: {runtime_env!r} is not a mapping of keys")
+        raise BadSettings(f"{section.name('runtime_env')}: is not a mapping of keys")
     try:
         json.dumps(runtime_env)
     except (TypeError, ValueError) as error:
         raise BadSettings(f"{section.name('runtime_env')}: cannot be written as JSON: {error}") from error
     variables = runtime_env.get("env_vars") or {}
     if not isinstance(variables, dict) or not all(isinstance(one, str) for one in variables.values()):
-        raise BadSettings(f"{section.name('runtime_env.env_vars')}: {variables!r} is not a mapping of names to texts")
+        raise BadSettings(f"{section.name('runtime_env.env_vars')}: is not a mapping of names to texts")
     return RayJobs(resources, runtime_env)

@@ -7,6 +7,7 @@ caller must check the problems at the end before it uses any value.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from functools import wraps
 from math import isfinite
@@ -28,6 +29,10 @@ class Reader(Protocol):
 
 
 R = TypeVar("R", bound=Reader)
+
+_SECRET = re.compile("secret|passw|token|credential|url$", re.IGNORECASE)
+"""Keys whose value is no text for a log: a secret, or a URL, in which a password or a path may be one."""
+_LOGIN = re.compile("[^/@]*@")
 
 
 def collected(read: Callable[Concatenate[R, P], T]) -> Callable[Concatenate[R, P], T]:
@@ -55,7 +60,8 @@ class Section:
         is_mapping = isinstance(values, dict)
         self._values: dict[Any, Any] = values if is_mapping else {}
         if not is_mapping:
-            problems.append(f"{path}: {values!r} is not a mapping of keys")
+            found = "a list" if isinstance(values, list) else "a single value"        # which may be a secret
+            problems.append(f"{path}: is {found} and not a mapping of keys")
 
     @property
     def values(self) -> Mapping[Any, Any]:
@@ -127,7 +133,8 @@ class Section:
             self.problems.append(f"{self.name(key)}: no such key{hint}; known here: {', '.join(known)}")
 
     def _wrong(self, key: str, why: str, default: T) -> T:
-        self.problems.append(f"{self.name(key)}: {self._values.get(key)!r} {why}")
+        value = "" if _SECRET.search(key) else f"{self._values.get(key)!r} "
+        self.problems.append(f"{self.name(key)}: {value}{why}")
         return default
 
 
@@ -137,10 +144,17 @@ def resolved(folder: Path, text: str) -> Path:
 
 
 def split_url(url: str, name: str) -> SplitResult:
-    """Return the parts of a URL with a valid port. Raise BadSettings."""
+    """Return the parts of a URL with a valid port. Raise BadSettings, without the URL, which may have a password."""
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        raise BadSettings(f"{name}: {url!r}: {error}") from error
+        raise BadSettings(
+            f"{name}: is no URL with a valid host and port; write special characters of a password in the form %40"
+        ) from error
     return parts
+
+
+def without_login(url: str) -> str:
+    """Return a URL as an error may show it."""
+    return repr(_LOGIN.sub("...@", url, count=1))

@@ -178,7 +178,7 @@ def open_database(url: str, home: Path, log_sql: LogSql | None = None) -> Databa
     elif parts.scheme in ("mysql", "mysql+pymysql"):
         database = _mysql(url)
     else:
-        raise BadSettings(f"database.url: {parts.scheme!r} is not sqlite or mysql")
+        raise BadSettings("database.url: does not begin with sqlite:// or mysql://")
     database.log_sql = log_sql
     return database
 

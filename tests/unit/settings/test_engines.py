@@ -90,8 +90,8 @@ def test_older_configurations_give_the_size_of_the_local_engine_as_fate_does(tmp
 
 
 @pytest.mark.parametrize(("text", "problem"), [
-    ("engines: [local]", "engines: ['local'] is not a mapping of keys"),
-    ("engines: {local: 4}", "engines.local: 4 is not a mapping of keys"),
+    ("engines: [local]", "engines: is a list and not a mapping of keys"),
+    ("engines: {local: 4}", "engines.local: is a single value and not a mapping of keys"),
     ("engines: {Big: {kind: local}}", "engines.Big: is not a name: a small letter, then up to 29 small letters"),
     ("engines: {7: {kind: local}}", "engines.7: is not a name"),
     ("engines: {big: {cores: 4}}", "engines.big.kind: is missing; it is "),
