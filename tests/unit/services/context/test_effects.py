@@ -7,11 +7,12 @@ from typing import Any, get_args
 
 import pytest
 
-from fate_flow.core.model.artifact import METRIC, TABLE, Artifact, file_at
+from fate_flow.core.model.artifact import JSON_MODEL, METRIC, TABLE, Artifact, file_at
 from fate_flow.core.model.errors import StorageFailed
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import TaskKey, Worker
 from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import ModelReference
 from fate_flow.core.model.status import JobStatus, WorkerStatus
 from fate_flow.core.planning.actions import MoveJob
 from fate_flow.core.streams.counts import PortCount
@@ -25,11 +26,13 @@ from fate_flow.services.context.effects import (
     RemoveArtifacts,
     RemoveJobFolder,
     RemoveMessages,
+    RemoveModels,
     StopWorker,
     WriteConfs,
     carry_out,
 )
 from fate_flow.services.context.ports import LaunchOrder, StreamsHere
+from fate_flow.store.values import StoredModel
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.party_commands import DOCUMENT
 from tests.kit.values import GUEST, HOST, INCARNATION, JOB_ID, a_job
@@ -40,6 +43,7 @@ WORKER = Worker("w1", KEY, WorkerStatus.CREATED, "local", "/w1")
 ORDER = LaunchOrder(WORKER, "Work", INCARNATION, (("host", "10000"),), {}, (), 1, 60, 5.0, "w1", document="native:ab")
 ARTIFACTS = (Artifact(TABLE, "one"), Artifact(METRIC, "two"))
 UPLOAD = file_at("/up")
+MODEL = StoredModel(ModelReference("m", 0, "a", "b"), HOST, JSON_MODEL, "", 0, JOB_ID, "9999", 0, "Work", {})
 JOB = a_job(JobStatus.WAITING)
 
 OPENED = ("open", KEY, INCARNATION, ORDER.parties, "w1", "native:ab")
@@ -54,6 +58,7 @@ CASES: list[tuple[Effect, list[Any]]] = [
     (RemoveJobFolder(JOB_ID), [("remove_job", JOB_ID)]),
     (RemoveMessages(JOB_ID, (UPLOAD,)), [("purge", JOB_ID), ("remove_artifact", UPLOAD)]),
     (RemoveArtifacts(ARTIFACTS), [("remove_artifact", one) for one in ARTIFACTS]),
+    (RemoveModels((MODEL,)), [("remove_artifact", Artifact(JSON_MODEL, ""))]),
 ]
 
 
