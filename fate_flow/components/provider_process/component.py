@@ -11,6 +11,7 @@ import sys
 import traceback
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from enum import Enum
 from importlib.abc import InspectLoader
 from pathlib import Path
 from types import ModuleType
@@ -28,6 +29,7 @@ def run(module: str, folder: str) -> None:
     FATE forks processes that send messages, too, some of them after it has sent some itself: gRPC has to know."""
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "1")
     fork_pools_early()
+    pickle_members_by_value()
     package, has_tables = module.partition(".")[0], os.path.exists(os.path.join(folder, TABLES))
     if os.path.exists(os.path.join(folder, INPUTS)) and not _Frames(package, folder, "make_inputs").run():
         sys.exit(1)                      # the file that the child has written says why
@@ -58,6 +60,19 @@ def fork_pools_early() -> None:
         self.submit(int).result()          # all its processes are forked before this returns
 
     ProcessPoolExecutor.__init__ = make  # type: ignore[method-assign]
+
+
+def pickle_members_by_value() -> None:
+    """Let members of enumerations be pickled by their values, as all Pythons do but the first releases of 3.11.
+
+    Those, of which Debian 12 has one, pickle a call of `getattr`, and FATE lets no other party call that."""
+    own = Enum.__reduce_ex__
+    if "getattr" in own.__code__.co_names:
+        own.__code__ = _by_value.__code__         # classes have copies of the function
+
+
+def _by_value(self: Enum, _protocol: int) -> tuple[type[Enum], tuple[Any]]:
+    return self.__class__, (self._value_,)
 
 
 def _run_as_main(name: str) -> None:

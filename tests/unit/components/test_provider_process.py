@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
+from enum import Enum, StrEnum
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 
 from fate_flow.components.base.errors import ExchangeError
 from fate_flow.components.provider_process import ptp, task_files
+from fate_flow.components.provider_process.component import pickle_members_by_value
 from fate_flow.components.provider_process.transport import Bridge, Refusal, serve, short_topic
 from fate_flow.core.model.spec import Party
 from tests.kit.components.memory_channel import MemoryExchange
@@ -210,3 +213,29 @@ def test_a_failure_names_its_type_and_place_but_no_value(tmp_path: Path) -> None
         "exceptions": "fate.E at fate/ml/psi.py line 33; that party's log has the traceback",
     }
     assert task_files.cause("") == "an error; that party's log has the traceback"
+
+
+# ---------------------------------------------------------------------- the Python of a provider
+
+
+class Scheme(Enum):
+    PAILLIER = 1
+
+
+class Kind(StrEnum):
+    """With a method for pickles of its own, copied from that of all enumerations."""
+
+    FLOAT = "float"
+
+
+def _of_debian(self: Enum, _protocol: int) -> Any:
+    return getattr, (self.__class__, self._name_)
+
+
+@pytest.mark.parametrize("member", [Scheme.PAILLIER, Kind.FLOAT])
+def test_members_are_pickled_without_a_call_that_fate_refuses(member: Enum, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Enum.__reduce_ex__, "__code__", _of_debian.__code__)
+    assert b"getattr" in pickle.dumps(member)
+    pickle_members_by_value()
+    assert b"getattr" not in pickle.dumps(member)
+    assert pickle.loads(pickle.dumps(member)) is member
