@@ -70,6 +70,8 @@ class ModelCases(Cases):
             ("lr_0", "output_model"): frozenset(range(1_001)), ("scale_0", "output_model"): frozenset({0}),
         }  # fmt: skip
         assert each.versions_by_output("nobody") == {}
+        each.save_model(replace(MODEL, party=HOST, initiator="10000"))
+        assert [each.initiators_of_model(one) for one in ("churn", "nobody")] == [{"9999", "10000"}, set()]
         of_others = [each.newest_of_others("churn", *one) for one in ((GUEST, "j1"), (GUEST, "j2"), (HOST, "j1"))]
         assert of_others == [1_000, 0, None]
 

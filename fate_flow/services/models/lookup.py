@@ -75,9 +75,18 @@ def why_id_is_taken(unit: UnitOfWork, spec: JobSpec, job_id: str) -> str:
 
 
 def why_name_is_taken(unit: UnitOfWork, spec: JobSpec, party: Party, job_id: str) -> str:
-    """Return text if another job has stored models under the name that this job gives to its own; empty if none has."""
+    """Return text if this job may not give its models their name here; empty if it may.
+
+    Another job has stored this version or a later one; or the name is another initiator's, whose newest version would
+    be of this job from then on."""
     if not spec.model_id:
         return ""
+    initiator, own = spec.initiator.party_id, {unit.context.party_id, PARTY_0}
+    if initiator not in own and unit.tx.initiators_of_model(spec.model_id) - {initiator}:
+        return (
+            f"{party} has models under the name {spec.model_id} of jobs that party {initiator} has not initiated: "
+            f"{spec.paths.of('job_runtime_conf.job_parameters.common.model.id')}: give them another name"
+        )
     taken, newest = unit.tx.newest_of_others(spec.model_id, party, job_id), unit.tx.newest_version(spec.model_id)
     if taken is None or newest is None or taken < spec.model_version:
         return ""

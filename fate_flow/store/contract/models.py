@@ -38,6 +38,9 @@ class Models(Protocol):
     def versions_by_output(self, model_id: str) -> Mapping[tuple[str, str], frozenset[int]]:
         """Return the versions of a model by task and output, of any party."""
 
+    def initiators_of_model(self, model_id: str) -> frozenset[str]:
+        """Return the ids of the parties whose jobs have made models with this id."""
+
     def newest_of_others(self, model_id: str, party: Party, job_id: str) -> int | None:
         """Return the highest version of a model that another job has stored for a party; None if none has."""
 

@@ -45,6 +45,9 @@ class Models(MemoryUnitOfWork):
             found.setdefault((one.reference.task, one.reference.output), set()).add(one.reference.version)
         return {named: frozenset(versions) for named, versions in found.items()}
 
+    def initiators_of_model(self, model_id: str) -> frozenset[str]:
+        return frozenset(one.initiator for one in self._of_id(model_id))
+
     def newest_of_others(self, model_id: str, party: Party, job_id: str) -> int | None:
         others = [one for one in self._of_id(model_id) if one.party == party and one.job_id != job_id]
         return max((one.reference.version for one in others), default=None)

@@ -53,6 +53,11 @@ class Models(SqlUnitOfWork):
             found.setdefault((task, output), set()).add(version)
         return {named: frozenset(versions) for named, versions in found.items()}
 
+    def initiators_of_model(self, model_id: str) -> frozenset[str]:
+        row = StoredModelRow
+        found = row.select(row.f_initiator_party_id).where(row.f_model_id == model_id).distinct().tuples()
+        return frozenset(initiator for (initiator,) in found)
+
     def newest_of_others(self, model_id: str, party: Party, job_id: str) -> int | None:
         row = StoredModelRow
         of_party = (row.f_role == party.role) & (row.f_party_id == party.party_id)

@@ -168,6 +168,17 @@ def test_a_name_that_another_job_has_used_is_refused(place: Place) -> None:
     assert place.server.handle(create(document=Document(TRAIN, conf, {}))).is_ok
 
 
+@pytest.mark.parametrize(("made_by", "is_taken"), [("10001", True), ("10000", True), ("9999", False)])
+def test_a_name_belongs_to_whoever_initiates_its_jobs(place: Place, made_by: str, is_taken: bool) -> None:
+    """The newest version of a name is what `latest` means: no other party may make it."""
+    place.has(reference=ModelReference("churn", 4, "a", "m"), initiator=made_by)
+    conf = {**CONF, "job_parameters": {"common": {"task_cores": 1, "model": {"id": "churn", "version": 5}}}}
+    answer = place.server.handle(create(document=Document(TRAIN, conf, {})))
+    said = "host 10000 has models under the name churn of jobs that party 9999 has not initiated"
+    assert (answer.is_ok, said in answer.retmsg) == (not is_taken, is_taken), answer.retmsg
+    assert is_taken == ("model.id: give them another name" in answer.retmsg)
+
+
 def test_two_jobs_with_one_name_at_once_lose_nothing(place: Place) -> None:
     """The second has been accepted before the first has stored anything."""
     place.runs(TRAIN, model={"id": "churn"})
