@@ -126,17 +126,19 @@ class StagedFolder:
 
         What was taken is noted first: after a crash in between, a piece of a log is missing, and none is there twice.
         """
-        grown = read_json(self.folder / GROWN) or {}
-        taken = int(grown.get(at, 0))
-        if offset != taken or not data:
-            return taken
-        if (self.folder / EXIT).exists() or taken + len(data) > _MOST_GROWN:
-            return taken + len(data)                    # dropped
-        write_atomically(self.folder / GROWN, json.dumps({**grown, at: taken + len(data)}), is_durable=False)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as file:
-            file.write(data)
-        return taken + len(data)
+        known = self.known or Incoming(self.folder)
+        with known.lock:                 # the agent may have sent the piece again, while the first request still runs
+            grown = read_json(self.folder / GROWN) or {}
+            taken = int(grown.get(at, 0))
+            if offset != taken or not data:
+                return taken
+            if (self.folder / EXIT).exists() or taken + len(data) > _MOST_GROWN:
+                return taken + len(data)                    # dropped
+            write_atomically(self.folder / GROWN, json.dumps({**grown, at: taken + len(data)}), is_durable=False)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("ab") as file:
+                file.write(data)
+            return taken + len(data)
 
     # ------------------------------------------------------------------ what it made
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
@@ -18,6 +19,7 @@ from fate_flow.engines.staged import folder as staged_folder
 from fate_flow.engines.staged.documents import INCOMING, Staged, back_home
 from fate_flow.engines.staged.folder import Incoming, Refusal, StagedFolder
 from fate_flow.engines.staged.places import BadPlace, StagedFile, checked_place
+from tests.kit.waiting import SECONDS
 
 OWN = "jobs/j/w"
 ENDED = Exit(0, None, "exited")
@@ -81,6 +83,25 @@ def test_a_piece_counts_once_and_the_rest_goes_on_where_it_ended(worker: StagedF
     with pytest.raises(Refusal, match=r"limits\.staged_output_max_bytes") as refused:
         worker.take("big", 0, b"x" * 1001)
     assert refused.value.status == 413
+
+
+def test_a_piece_of_a_log_that_is_sent_twice_at_once_is_there_once(
+    worker: StagedFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first request is still at work when the agent has given it up and sends the piece again."""
+    worker = replace(worker, known=Incoming(worker.folder))
+    again = threading.Thread(target=lambda: worker.grow(worker.folder / "log", "log", 0, b"one"))
+
+    def write(path: Path, text: str, **more: Any) -> None:
+        if not again.ident:
+            again.start()
+            again.join(0.2)                # it ends here only if it does not wait for the first one
+        write_atomically(path, text, **more)
+
+    monkeypatch.setattr("fate_flow.engines.staged.folder.write_atomically", write)
+    worker.grow(worker.folder / "log", "log", 0, b"one")
+    again.join(SECONDS)
+    assert (worker.folder / "log").read_bytes() == b"one"
 
 
 def test_other_bytes_than_were_sent_are_thrown_away(worker: StagedFolder) -> None:
