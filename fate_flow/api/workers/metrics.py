@@ -14,7 +14,8 @@ from typing import Any
 from flask import Blueprint, Response
 
 from fate_flow.api.v1.envelope import ok, silent_json
-from fate_flow.api.workers.tracker import refuse_too_many, session_of_worker
+from fate_flow.api.workers.metric_room import MetricRoom
+from fate_flow.api.workers.tracker import session_of_worker
 from fate_flow.core.metrics.form import PIECE_BYTES, Kept, read_metric
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import shown
@@ -27,8 +28,7 @@ from fate_flow.store.contract.transaction_retry import Retry
 from fate_flow.store.values import Metric
 
 
-def blueprint(spool: Spool, store: Store, clock: Callable[[], int], most_bytes: int) -> Blueprint:
-    """`most_bytes`: of all metrics of one job here (`limits.metrics_max_bytes`)."""
+def blueprint(spool: Spool, store: Store, clock: Callable[[], int], room: MetricRoom) -> Blueprint:
     retry = Retry()
     metrics = Blueprint("metrics", __name__, url_prefix="/v1")
 
@@ -40,7 +40,7 @@ def blueprint(spool: Spool, store: Store, clock: Callable[[], int], most_bytes: 
 
         def once() -> None:
             with store.transaction() as tx:
-                refuse_too_many(tx, key.job_id, len(listed) * PIECE_BYTES + len(json.dumps(listed)), most_bytes)
+                room.take(tx, key.job_id, len(listed) * PIECE_BYTES + len(json.dumps(listed)))
                 kept = (Metric(key, one["namespace"], one["name"], one["data"], one["meta"]) for one in listed)
                 tx.save_metrics(kept, clock())
 

@@ -17,6 +17,7 @@ from flask import Blueprint, Response, request
 
 from fate_flow.api.http.arguments import read_whole
 from fate_flow.api.v1.envelope import failed, ok, require, silent_json
+from fate_flow.api.workers.metric_room import MetricRoom
 from fate_flow.components.artifacts.attempt import ArtifactError
 from fate_flow.components.artifacts.table_files import TableFiles
 from fate_flow.components.base.errors import ComponentError
@@ -29,7 +30,6 @@ from fate_flow.core.model.spec import Party
 from fate_flow.relay.spool import Spool
 from fate_flow.relay.spool_result import Refusal
 from fate_flow.relay.spool_session import Session
-from fate_flow.services.artifacts.metrics import too_many
 from fate_flow.services.artifacts.tables import MADE
 from fate_flow.store.contract.bindings import namespace_of
 from fate_flow.store.contract.transaction import Store, Transaction
@@ -38,14 +38,18 @@ from fate_flow.store.values import READ, Metric, OutputTable, TableMeta
 
 Record = Callable[[Transaction, TaskKey, Mapping[str, Any]], Any]
 
+MOST_OUTPUTS = 1_000
+"""Tables that one task puts out at a party."""
+MOST_BYTES_OF_ROW = 1024 * 1024
+"""Of the schema of a table, and of the summary of a task, as JSON."""
 _MODELS = "this server does not store models: leave the result of a task as an output table"
 
 
 def blueprint(
-    spool: Spool, store: Store, clock: Callable[[], int], data_dir: Path, most_metric_bytes: int
+    spool: Spool, store: Store, clock: Callable[[], int], data_dir: Path, metric_room: MetricRoom
 ) -> Blueprint:
     """The routes below `/v1/tracker/<job>/<component>/<task>/<version>/<role>/<party>/`."""
-    records = _Records(clock, data_dir, most_metric_bytes)
+    records = _Records(clock, data_dir, metric_room)
     retry = Retry()
     tracker = Blueprint("tracker", __name__, url_prefix="/v1/tracker")
 
@@ -93,16 +97,10 @@ def session_of_worker(spool: Spool) -> Session:
     return session
 
 
-def refuse_too_many(tx: Transaction, job_id: str, more: int, most: int) -> None:
-    """Raise OperationFailed if the metrics of the job would take more than this party allows."""
-    if tx.metric_size(job_id) + more > most:
-        raise OperationFailed(too_many(job_id, most))
-
-
 class _Records:
-    def __init__(self, clock: Callable[[], int], data_dir: Path, most_metric_bytes: int) -> None:
+    def __init__(self, clock: Callable[[], int], data_dir: Path, metric_room: MetricRoom) -> None:
         self._clock = clock
-        self._most_metric_bytes = most_metric_bytes
+        self._metric_room = metric_room
         self._tables = TableFiles(data_dir)
         self.by_path: Mapping[str, Record] = {
             "metric_data/save": self._metric_data,
@@ -130,7 +128,7 @@ class _Records:
         """Save a piece of a metric; earlier pieces are kept: data and meta come in separate calls, and in pieces."""
         namespace, name = _text(body, "metric_namespace"), _text(body, "metric_name")
         size = PIECE_BYTES + len(json.dumps([namespace, name, data, dict(meta)]))
-        refuse_too_many(tx, key.job_id, size, self._most_metric_bytes)
+        self._metric_room.take(tx, key.job_id, size)
         tx.save_metrics([Metric(key, namespace, name, data, meta)], self._clock())
 
     def _table_create(self, tx: Transaction, key: TaskKey, body: Mapping[str, Any]) -> None:
@@ -142,7 +140,7 @@ class _Records:
             raise BadRequest(f"name: table {known.namespace}.{known.name} belongs to another job")
         table = TableMeta(
             _text(body, "namespace"), _text(body, "name"), self._uri(key, body), read_whole(body, "count", 0),
-            _object(body, "schema"), origin=MADE, job_id=key.job_id,
+            _small(body, "schema"), origin=MADE, job_id=key.job_id,
             is_disabled=known is not None and known.is_disabled,
         )  # fmt: skip
         tx.save_table(table, self._clock())
@@ -182,6 +180,9 @@ class _Records:
         if data_name == READ:
             raise BadRequest(f"data_name: {READ} is no name of an output")
         table = _made_table(tx, key, _text(body, "table_namespace"), _text(body, "table_name"))
+        known = tx.outputs(key.job_id, key.name, key.party)
+        if len(known) >= MOST_OUTPUTS and all(one.data_name != data_name for one in known):
+            raise OperationFailed(f"data_name: {key.name} has put out {MOST_OUTPUTS} tables, which are the most")
         tx.save_outputs([OutputTable(key, data_name, table.namespace, table.name, table.job_id)], self._clock())
 
     def _output_read(self, tx: Transaction, key: TaskKey, body: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -198,7 +199,7 @@ class _Records:
 
     def _summary(self, tx: Transaction, key: TaskKey, body: Mapping[str, Any]) -> None:
         require(body, "summary")
-        tx.save_summary(key, _object(body, "summary"), self._clock())
+        tx.save_summary(key, _small(body, "summary"), self._clock())
 
 
 def _made_table(tx: Transaction, key: TaskKey, namespace: str, name: str) -> TableMeta:
@@ -233,6 +234,14 @@ def _object(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise BadRequest(f"{key}: must be a JSON object (pickles are not accepted)")
     return value
+
+
+def _small(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return an object that is stored in one row. Raise BadRequest if it is too large for that."""
+    found = _object(body, key)
+    if (size := len(json.dumps(found))) > MOST_BYTES_OF_ROW:
+        raise BadRequest(f"{key}: takes {size} bytes as JSON, and {MOST_BYTES_OF_ROW} are the most")
+    return found
 
 
 def _list(body: Mapping[str, Any], key: str) -> list[Any]:

@@ -9,12 +9,15 @@ import pytest
 from flask.testing import FlaskClient
 
 from fate_flow.api.between_parties.exchange import ForwardReply
+from fate_flow.api.workers.metric_room import MetricRoom
 from fate_flow.api.workers.worker import create_worker_app
 from fate_flow.core.metrics.form import PIECE_BYTES
+from fate_flow.core.model.errors import OperationFailed
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
 from fate_flow.relay.spool import Spool, SpoolLimits
 from fate_flow.relay.spool_session import Session
+from fate_flow.store.memory.results import Results
 from fate_flow.store.memory.store import MemoryStore
 
 JOB = "20260101120000000000"
@@ -92,6 +95,29 @@ def test_metrics_without_content_count_too(client: FlaskClient, store: MemorySto
     assert answers == [0, 0, *[answers[-1]] * 3]
     assert answers[-1] != 0
     assert len(kept(store)) == 2
+
+
+def test_all_metrics_of_a_job_are_summed_now_and_then_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, summed, room = MemoryStore(), list[str](), MetricRoom(80_000)
+    size = Results.metric_size
+
+    def metric_size(self: Results, job_id: str) -> int:
+        summed.append(job_id)
+        return size(self, job_id)
+
+    monkeypatch.setattr(Results, "metric_size", metric_size)
+    with store.transaction() as tx:
+        for _ in range(100):
+            room.take(tx, "j1", 1)
+        room.take(tx, "j2", 70_000)
+        assert summed == ["j1", "j2"]
+        for _ in range(1_000):
+            room.take(tx, "j1", 1)
+        assert summed == ["j1", "j2", "j1"]
+        for _ in range(3):                     # nothing of it was stored: the transactions have failed, say
+            room.take(tx, "j2", 70_000)
+        with pytest.raises(OperationFailed, match="more than 80000 bytes"):
+            room.take(tx, "j2", 80_001)
 
 
 def test_a_job_may_have_so_many_metrics_and_no_more(client: FlaskClient, store: MemoryStore) -> None:

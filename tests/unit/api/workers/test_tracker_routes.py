@@ -164,6 +164,31 @@ def test_a_table_and_that_the_task_put_it_out(ask: Ask, store: MemoryStore) -> N
     assert ask("table_meta/create", {**TABLE, "count": "4"})["retcode"] == 0, "its own table may be told again"
 
 
+def test_a_task_puts_out_so_many_tables_and_no_more(
+    ask: Ask, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(tracker, "MOST_OUTPUTS", 2)
+    ask("table_meta/create", TABLE)
+    said = [ask("output_data_info/save", {**OUTPUT, "data_name": name}) for name in ("a", "b", "c", "b")]
+    assert [one["retcode"] == 0 for one in said] == [True, True, False, True]
+    assert "data_name: work_0 has put out 2 tables, which are the most" in said[2]["retmsg"]
+    with store.reading() as tx:
+        assert {one.data_name for one in tx.outputs(JOB, "work_0", KEY.party)} == {"a", "b"}
+
+
+@pytest.mark.parametrize(("path", "body"), [
+    ("summary/save", {"summary": {"a": "x" * 92}}), ("table_meta/create", {**TABLE, "schema": {"a": "x" * 92}}),
+])  # fmt: skip
+def test_a_schema_and_a_summary_fit_in_a_row(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, Any]
+) -> None:  # fmt: skip
+    monkeypatch.setattr(tracker, "MOST_BYTES_OF_ROW", 101)
+    assert ask(path, body)["retcode"] == 0
+    monkeypatch.setattr(tracker, "MOST_BYTES_OF_ROW", 100)
+    said = ask(path, body)
+    assert (said["retcode"], said["retmsg"].endswith(": takes 101 bytes as JSON, and 100 are the most")) == (101, True)
+
+
 def test_the_last_summary_stays(ask: Ask, store: MemoryStore) -> None:
     for total in (1, 2):
         assert ask("summary/save", {"summary": {"total": total}})["retcode"] == 0
