@@ -14,7 +14,7 @@ from typing import Any
 from flask import Blueprint, Response
 
 from fate_flow.api.v1.envelope import ok, silent_json
-from fate_flow.api.workers.metric_room import MetricRoom
+from fate_flow.api.workers.metric_space import MetricSpace
 from fate_flow.api.workers.tracker import session_of_worker
 from fate_flow.core.metrics.form import PIECE_BYTES, Kept, read_metric
 from fate_flow.core.model.errors import BadRequest
@@ -28,7 +28,7 @@ from fate_flow.store.contract.transaction_retry import Retry
 from fate_flow.store.values import Metric
 
 
-def blueprint(spool: Spool, store: Store, clock: Callable[[], int], room: MetricRoom) -> Blueprint:
+def blueprint(spool: Spool, store: Store, clock: Callable[[], int], space: MetricSpace) -> Blueprint:
     retry = Retry()
     metrics = Blueprint("metrics", __name__, url_prefix="/v1")
 
@@ -40,7 +40,7 @@ def blueprint(spool: Spool, store: Store, clock: Callable[[], int], room: Metric
 
         def once() -> None:
             with store.transaction() as tx:
-                room.take(tx, key.job_id, len(listed) * PIECE_BYTES + len(json.dumps(listed)))
+                space.take(tx, key.job_id, len(listed) * PIECE_BYTES + len(json.dumps(listed)))
                 kept = (Metric(key, one["namespace"], one["name"], one["data"], one["meta"]) for one in listed)
                 tx.save_metrics(kept, clock())
 

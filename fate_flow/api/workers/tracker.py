@@ -17,7 +17,7 @@ from flask import Blueprint, Response, request
 
 from fate_flow.api.http.arguments import read_whole
 from fate_flow.api.v1.envelope import failed, ok, require, silent_json
-from fate_flow.api.workers.metric_room import MetricRoom
+from fate_flow.api.workers.metric_space import MetricSpace
 from fate_flow.components.artifacts.attempt import ArtifactError
 from fate_flow.components.artifacts.table_files import TableFiles
 from fate_flow.components.base.errors import ComponentError
@@ -46,10 +46,10 @@ _MODELS = "this server does not store models: leave the result of a task as an o
 
 
 def blueprint(
-    spool: Spool, store: Store, clock: Callable[[], int], data_dir: Path, metric_room: MetricRoom
+    spool: Spool, store: Store, clock: Callable[[], int], data_dir: Path, metric_space: MetricSpace
 ) -> Blueprint:
     """The routes below `/v1/tracker/<job>/<component>/<task>/<version>/<role>/<party>/`."""
-    records = _Records(clock, data_dir, metric_room)
+    records = _Records(clock, data_dir, metric_space)
     retry = Retry()
     tracker = Blueprint("tracker", __name__, url_prefix="/v1/tracker")
 
@@ -98,9 +98,9 @@ def session_of_worker(spool: Spool) -> Session:
 
 
 class _Records:
-    def __init__(self, clock: Callable[[], int], data_dir: Path, metric_room: MetricRoom) -> None:
+    def __init__(self, clock: Callable[[], int], data_dir: Path, metric_space: MetricSpace) -> None:
         self._clock = clock
-        self._metric_room = metric_room
+        self._metric_space = metric_space
         self._tables = TableFiles(data_dir)
         self.by_path: Mapping[str, Record] = {
             "metric_data/save": self._metric_data,
@@ -128,7 +128,7 @@ class _Records:
         """Save a piece of a metric; earlier pieces are kept: data and meta come in separate calls, and in pieces."""
         namespace, name = _text(body, "metric_namespace"), _text(body, "metric_name")
         size = PIECE_BYTES + len(json.dumps([namespace, name, data, dict(meta)]))
-        self._metric_room.take(tx, key.job_id, size)
+        self._metric_space.take(tx, key.job_id, size)
         tx.save_metrics([Metric(key, namespace, name, data, meta)], self._clock())
 
     def _table_create(self, tx: Transaction, key: TaskKey, body: Mapping[str, Any]) -> None:

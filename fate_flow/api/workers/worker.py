@@ -14,7 +14,7 @@ from fate_flow.api.http.request_origin import OriginCheck
 from fate_flow.api.v1.envelope import ok
 from fate_flow.api.workers import metrics, operation, staged, tracker
 from fate_flow.api.workers.envelope import WORKERS
-from fate_flow.api.workers.metric_room import MetricRoom
+from fate_flow.api.workers.metric_space import MetricSpace
 from fate_flow.api.workers.staged import StagedSettings
 from fate_flow.core.metrics.form import MOST_BYTES_OF_JOB
 from fate_flow.relay.spool import Spool
@@ -33,10 +33,10 @@ def create_worker_app(
     app = Flask("fate_flow.workers", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = max_bytes
     app.before_request(OriginCheck().check)
-    room = MetricRoom(metrics_max_bytes)
+    space = MetricSpace(metrics_max_bytes)
     results: tuple[Blueprint, ...] = (
-        tracker.blueprint(spool, store, clock, data_dir, room), operation.blueprint(spool, store),
-        metrics.blueprint(spool, store, clock, room), _report_blueprint(spool, wake_job),
+        tracker.blueprint(spool, store, clock, data_dir, space), operation.blueprint(spool, store),
+        metrics.blueprint(spool, store, clock, space), _report_blueprint(spool, wake_job),
     )  # fmt: skip
     exchange = worker_blueprint(spool, forward, slots)
     if of_staged is not None:

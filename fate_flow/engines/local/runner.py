@@ -243,7 +243,10 @@ class _Watch:
             self._check(asked, time.monotonic())
             got = signal.sigtimedwait(WAITED_SIGNALS, self._sleep_seconds(time.monotonic()))
             asked = got is not None and got.si_signo in _STOP_SIGNALS
-        return self._ending.cause if self._ending else "exited"
+        if self._ending:
+            return self._ending.cause
+        # An engine that signals all processes, such as Ray, may have ended the worker before this process heard of it.
+        return "stopped" if Stop.read(self._spec.folder) else "exited"
 
     def _is_over(self) -> bool:
         """Return whether the leader has ended; if a grace time runs, the rest of the group has until its end."""

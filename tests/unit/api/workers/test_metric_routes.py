@@ -9,7 +9,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from fate_flow.api.between_parties.exchange import ForwardReply
-from fate_flow.api.workers.metric_room import MetricRoom
+from fate_flow.api.workers.metric_space import MetricSpace
 from fate_flow.api.workers.worker import create_worker_app
 from fate_flow.core.metrics.form import PIECE_BYTES
 from fate_flow.core.model.errors import OperationFailed
@@ -98,7 +98,7 @@ def test_metrics_without_content_count_too(client: FlaskClient, store: MemorySto
 
 
 def test_all_metrics_of_a_job_are_summed_now_and_then_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    store, summed, room = MemoryStore(), list[str](), MetricRoom(80_000)
+    store, summed, space = MemoryStore(), list[str](), MetricSpace(80_000)
     size = Results.metric_size
 
     def metric_size(self: Results, job_id: str) -> int:
@@ -108,16 +108,16 @@ def test_all_metrics_of_a_job_are_summed_now_and_then_alone(monkeypatch: pytest.
     monkeypatch.setattr(Results, "metric_size", metric_size)
     with store.transaction() as tx:
         for _ in range(100):
-            room.take(tx, "j1", 1)
-        room.take(tx, "j2", 70_000)
+            space.take(tx, "j1", 1)
+        space.take(tx, "j2", 70_000)
         assert summed == ["j1", "j2"]
         for _ in range(1_000):
-            room.take(tx, "j1", 1)
+            space.take(tx, "j1", 1)
         assert summed == ["j1", "j2", "j1"]
         for _ in range(3):                     # nothing of it was stored: the transactions have failed, say
-            room.take(tx, "j2", 70_000)
+            space.take(tx, "j2", 70_000)
         with pytest.raises(OperationFailed, match="more than 80000 bytes"):
-            room.take(tx, "j2", 80_001)
+            space.take(tx, "j2", 80_001)
 
 
 def test_a_job_may_have_so_many_metrics_and_no_more(client: FlaskClient, store: MemoryStore) -> None:

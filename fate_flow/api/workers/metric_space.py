@@ -1,4 +1,4 @@
-"""How much room the metrics of a job have left at this party, asked for each report of a worker."""
+"""How much space the metrics of a job have left at this party, asked for each report of a worker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Known:
     reports: int = 0
 
 
-class MetricRoom:
+class MetricSpace:
     """The sum over all rows of a job is read now and then, and not for each report: a program that reports a lot would
     hold the database otherwise.
 
@@ -35,7 +35,7 @@ class MetricRoom:
         self._lock = threading.Lock()
 
     def take(self, tx: Transaction, job_id: str, more: int) -> None:
-        """Count bytes that this transaction stores. Raises OperationFailed if there is no room for them."""
+        """Count bytes that this transaction stores. Raises OperationFailed if there is no space for them."""
         with self._lock:
             known = self._known.get(job_id)
             if known is None or self._is_old(known) or known.stored + known.added + more > self._most:
