@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 from fate_flow.core.model.artifact import DEFAULT_STAGE
@@ -269,6 +270,11 @@ class JobSpec:
     paths: Paths = field(default=AS_IN_FATE_V1, compare=False, repr=False)     # of the submitted document
     withheld: frozenset[Party] = frozenset()        # seats whose own parameters are not, or not all, known here
     disclosure: Disclosure | None = field(default=None, compare=False, repr=False)      # of the document
+
+    @cached_property
+    def may_miss_parties(self) -> bool:
+        """Whether a task can do without a party at all: only with a minimum or a policy. Asked for each task."""
+        return bool(self.policies) or any(task.min_available or task.policies for task in self.tasks.values())
 
     @property
     def common(self) -> JobParameters:

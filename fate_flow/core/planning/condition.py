@@ -14,7 +14,7 @@ from fate_flow.core.model.status import TASK_BROKEN, JobStatus, SeatStatus, Task
 from fate_flow.core.planning.partial import Rows, is_given_up, taking_part
 from fate_flow.core.planning.party_return import LOSSES, will_come_back
 from fate_flow.core.planning.plan_tasks import begins_again
-from fate_flow.core.planning.view import JobView, rows_by_name
+from fate_flow.core.planning.view import JobView
 from fate_flow.core.text.phrases import counted
 
 RESTARTING = "restarting"
@@ -206,7 +206,7 @@ def troubles_of(
 
 def pending_restarts(view: JobView) -> Iterator[Restart]:
     """Yield the tasks of a running job that are stopped to start again, or whose next version is not due yet."""
-    by_name = rows_by_name(view)
+    by_name = view.rows_by_name
     shares = ((rows[0], taking_part(view, rows)) for rows in by_name.values())
     return _restarts(view.job, shares, lambda lead: begins_again(view, by_name[lead.key.name], lead.policy), view.now)
 

@@ -15,7 +15,7 @@ from fate_flow.core.model.policy import PolicyAction
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.model.status import TASK_BROKEN, JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.planning.outcome import federated_task_status
-from fate_flow.core.planning.view import JobView, rows_by_name
+from fate_flow.core.planning.view import JobView
 
 _DONE = frozenset({TaskStatus.SUCCESS, TaskStatus.PASS})
 _COMPLETED = PolicyAction.COMPLETE_TASK.value
@@ -41,9 +41,9 @@ def is_given_up(job: Job, seat: Seat) -> bool:
 
 def absent(view: JobView, name: str) -> frozenset[Party]:
     """Return the parties that take no part in a task: they were given up, or lack the output of an upstream task."""
-    if not _may_miss(view.spec):
+    if not view.spec.may_miss_parties:
         return frozenset()
-    task, by_name = view.spec.tasks[name], rows_by_name(view)
+    task, by_name = view.spec.tasks[name], view.rows_by_name
     gone = {seat.party for seat in given_up(view)}
     for upstream in task.producers:
         rows = by_name.get(upstream, ())
@@ -103,7 +103,7 @@ def can_lose(view: JobView, party: Party) -> bool:
     """Return whether the job can go on without a party that does not answer: each unfinished task must be able to."""
     if party == view.job.party or not has_minimum(view.spec):
         return False
-    open_tasks = [rows for rows in rows_by_name(view).values() if not rows[0].is_final]
+    open_tasks = [rows for rows in view.rows_by_name.values() if not rows[0].is_final]
     return all(_can_lose(view, rows, party) for rows in open_tasks if any(row.key.party == party for row in rows))
 
 
@@ -122,14 +122,9 @@ def missing_parties(view: JobView) -> tuple[str, ...]:
     """Return the parties without which a job succeeded: given up, or without a good share in a task that succeeded.
 
     In a task that a policy completed, no party counts as missing: the job itself asked for that."""
-    if not _may_miss(view.spec):
+    if not view.spec.may_miss_parties:
         return ()
     gone = {seat.party for seat in given_up(view)}
     done = [row for row in view.tasks if row.status is TaskStatus.SUCCESS and row.policy != _COMPLETED]
     gone.update(row.key.party for row in done if row.party_status not in _DONE)
     return tuple(str(party) for party in sorted(gone))
-
-
-def _may_miss(spec: JobSpec) -> bool:
-    """Return whether a party can be missing at all: only with a minimum or a policy."""
-    return bool(spec.policies) or any(task.min_available or task.policies for task in spec.tasks.values())

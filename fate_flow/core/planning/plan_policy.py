@@ -19,7 +19,7 @@ from fate_flow.core.planning.partial import can_lose, taking_part
 from fate_flow.core.planning.plan_stop import last_word, stop, stop_command
 from fate_flow.core.planning.plan_tasks import again, plan_running, stop_gang
 from fate_flow.core.planning.policy_events import Occurrence, PolicyMatch, own_faults, policy_matches, silent
-from fate_flow.core.planning.view import JobView, rows_by_name
+from fate_flow.core.planning.view import JobView
 
 
 def plan_matches(view: JobView) -> Iterator[Action]:
@@ -83,7 +83,7 @@ def _act(view: JobView, one: PolicyMatch) -> Iterator[Action]:
     if action is PolicyAction.RESTART_JOB:
         yield RestartJob(_text(action, what), _cause(view, what))
     elif action in (PolicyAction.RESTART_TASK, PolicyAction.COMPLETE_TASK):
-        rows = rows_by_name(view)[what.task]
+        rows = view.rows_by_name[what.task]
         reason = failed_row(rows).reason if own_faults(rows) else None
         yield from stop_gang(view, rows, reason, _text(action, what), action, _cause(view, what))
     else:
@@ -92,12 +92,12 @@ def _act(view: JobView, one: PolicyMatch) -> Iterator[Action]:
 
 def _cause(view: JobView, what: Occurrence) -> str:
     """Return the party of the event; for an event of a whole task, the party that is the cause."""
-    return str(what.party) if what.party else _party_of_failed_row(rows_by_name(view).get(what.task, ()))
+    return str(what.party) if what.party else _party_of_failed_row(view.rows_by_name.get(what.task, ()))
 
 
 def _exit_code(view: JobView, one: PolicyMatch) -> int | None:
     """Return the exit code of the worker that is the cause if the job ends badly; None if it succeeds."""
-    rows = rows_by_name(view).get(one.occurrence.task, ())
+    rows = view.rows_by_name.get(one.occurrence.task, ())
     if one.policy.action is PolicyAction.COMPLETE_JOB or not own_faults(rows):
         return None
     code = one.occurrence.exit_code
@@ -126,7 +126,7 @@ def _plan_restart(view: JobView) -> Iterator[Action]:
     if lost:
         yield from lost
         return
-    tasks = rows_by_name(view).values()
+    tasks = view.rows_by_name.values()
     ending = tuple(action for rows in tasks for action in _end_for_restart(view, rows))
     yield from ending
     if ending or any(rows[0].status in (TaskStatus.RUNNING, TaskStatus.STOPPING) for rows in tasks):

@@ -13,7 +13,7 @@ from fate_flow.core.planning.outcome import federated_task_status
 from fate_flow.core.planning.partial import missing_parties
 from fate_flow.core.planning.party_return import will_come_back
 from fate_flow.core.planning.plain_v1 import after_end, before_end
-from fate_flow.core.planning.view import JobView, rows_by_name, send
+from fate_flow.core.planning.view import JobView, send
 from fate_flow.core.wire.v1.endings import JobEnd
 from fate_flow.core.wire.v1.job_bodies import End, Stop
 
@@ -101,7 +101,7 @@ def _has_drained(view: JobView, seat: Seat) -> bool:
 def _finish(view: JobView, unconfirmed: tuple[str, ...]) -> Iterator[Action]:
     job = view.job
     assert job.reason is not None, "a stopping job has a reason"
-    for rows in rows_by_name(view).values():
+    for rows in view.rows_by_name.values():
         if not rows[0].is_final:
             yield from settle(view, rows, *last_word(rows, job))
     yield from end(view, job.reason, job.message, unconfirmed)

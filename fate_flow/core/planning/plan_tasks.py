@@ -33,7 +33,7 @@ from fate_flow.core.planning.plan_round import wait_again
 from fate_flow.core.planning.plan_stop import end, stop
 from fate_flow.core.planning.policy_events import again as policy_allows
 from fate_flow.core.planning.policy_events import awaits_policy, completed, has_a_rule, refusals
-from fate_flow.core.planning.view import JobView, leads, others, plain_v1_parties, rows_by_name, send, task_command
+from fate_flow.core.planning.view import JobView, leads, others, plain_v1_parties, send, task_command
 from fate_flow.core.wire.v1.job_bodies import progress_body
 from fate_flow.core.wire.v1.task_bodies import GATHERED_BODY, TaskCreate, TaskStop, start_body
 
@@ -50,7 +50,7 @@ def plan_running(view: JobView) -> Iterator[Action]:
     yield from moved
     if moved:
         return          # one step at a time: the next view shows what follows
-    broken = (rows for rows in rows_by_name(view).values() if rows[0].status in TASK_BROKEN)
+    broken = (rows for rows in view.rows_by_name.values() if rows[0].status in TASK_BROKEN)
     hopeless = next((rows for rows in broken if not awaits_policy(view, rows)), None)
     if hopeless:
         yield from _break(view, hopeless)
@@ -71,7 +71,7 @@ def plan_running(view: JobView) -> Iterator[Action]:
 
 def _let_begin(view: JobView) -> Iterator[Action]:
     """Let the shares of a task begin whose workers wait for each other, once all of them are there."""
-    for rows in rows_by_name(view).values():
+    for rows in view.rows_by_name.values():
         if rows[0].status is TaskStatus.RUNNING:
             for row in let_begin(taking_part(view, rows)):
                 yield LetBegin(row.key, task_command(view, row, CommandKind.TASK_START, more=GATHERED_BODY))
@@ -91,7 +91,7 @@ def _end_well(view: JobView) -> Iterator[Action]:
 
 
 def _plan_outcomes(view: JobView) -> Iterator[Action]:
-    for rows in rows_by_name(view).values():
+    for rows in view.rows_by_name.values():
         lead = rows[0]
         if lead.is_final:
             continue
@@ -246,7 +246,7 @@ def _start_tasks(view: JobView, statuses: Mapping[str, TaskStatus], ready: Seque
     capacity = view.spec.common.task_parallelism - sum(
         status in (TaskStatus.RUNNING, TaskStatus.STOPPING) for status in statuses.values()
     )
-    by_name = rows_by_name(view)
+    by_name = view.rows_by_name
     for name in ready:
         rows = by_name[name]
         if capacity <= 0:
@@ -285,7 +285,7 @@ def _next_due(view: JobView, statuses: Mapping[str, TaskStatus], ready: Sequence
     """Return the steady time at which the next task may start; 0: now, or when a running task has ended."""
     if any(status in (TaskStatus.RUNNING, TaskStatus.STOPPING) for status in statuses.values()):
         return 0
-    by_name = rows_by_name(view)
+    by_name = view.rows_by_name
     return min((by_name[name][0].retry_at for name in ready), default=0)
 
 

@@ -22,7 +22,7 @@ from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.core.model.status import TASK_BROKEN, JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.planning.gang import failed_row, is_breaking
 from fate_flow.core.planning.partial import goes_on, taking_part
-from fate_flow.core.planning.view import JobView, rows_by_name
+from fate_flow.core.planning.view import JobView
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def policy_matches(view: JobView) -> list[PolicyMatch]:
     """Return all present events that meet a policy: first those of tasks, then those of silent parties."""
     if not has_policies(view.spec):
         return []
-    found = [one for rows in rows_by_name(view).values() for one in _of_task(view, rows)]
+    found = [one for rows in view.rows_by_name.values() for one in _of_task(view, rows)]
     return [*found, *_of_silent_parties(view)]
 
 

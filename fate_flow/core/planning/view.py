@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from fate_flow.core.model.job import Command, CommandKind, Job, Seat, Task
@@ -30,6 +31,14 @@ class JobView:
     long_backoff_milliseconds: int = 30_000      # a job that runs nothing for longer releases its cores
     has_workers: bool = False        # of a job that ends because of a lost party: this party still has live workers
 
+    @cached_property
+    def rows_by_name(self) -> Mapping[str, tuple[Task, ...]]:
+        """The rows of each task that has any, in the order of the document. Made once: some ask it for each task."""
+        found: dict[str, list[Task]] = {name: [] for name in self.spec.tasks}
+        for task in self.tasks:
+            found[task.key.name].append(task)
+        return {name: tuple(rows) for name, rows in found.items() if rows}
+
 
 def others(view: JobView) -> tuple[Seat, ...]:
     return tuple(seat for seat in view.seats if seat.party != view.job.party)
@@ -43,16 +52,9 @@ def seats_in(view: JobView, status: SeatStatus) -> list[Seat]:
     return [seat for seat in view.seats if seat.status is status]
 
 
-def rows_by_name(view: JobView) -> dict[str, tuple[Task, ...]]:
-    found: dict[str, list[Task]] = {name: [] for name in view.spec.tasks}
-    for task in view.tasks:
-        found[task.key.name].append(task)
-    return {name: tuple(rows) for name, rows in found.items() if rows}
-
-
 def leads(view: JobView) -> tuple[Task, ...]:
     """Return one row of each task. Use it for the federated status, which is the same in all rows of the task."""
-    return tuple(rows[0] for rows in rows_by_name(view).values())
+    return tuple(rows[0] for rows in view.rows_by_name.values())
 
 
 def send(
