@@ -238,4 +238,4 @@ def test_members_are_pickled_without_a_call_that_fate_refuses(member: Enum, monk
     assert b"getattr" in pickle.dumps(member)
     pickle_members_by_value()
     assert b"getattr" not in pickle.dumps(member)
-    assert pickle.loads(pickle.dumps(member)) is member
+    assert pickle.loads(pickle.dumps(member)) is member          # bytes of this test: FATE's messages are pickles
