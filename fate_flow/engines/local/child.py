@@ -106,11 +106,13 @@ def _become(spec: WorkerSpec, limits: Limits) -> NoReturn:
         if ready.user:
             limit_number(limits)
             ready.user.become()
-        if not ready.has_network:
+        program, argv = ready.program, ready.argv
+        if ready.sandbox:
             leave_network(ready.env)        # the forwarder has the memory of the spawner, not that of the program
+            program, argv = Path(ready.sandbox.bubblewrap), ready.sandbox.arguments(argv, program, ready.env)
         limit_process(limits, inherits=False)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        os.execve(ready.program, ready.argv, {**ready.env, **mark})  # noqa: S606  # no shell is the point
+        os.execve(program, argv, {**ready.env, **mark})  # noqa: S606  # no shell is the point
     limit_process(limits, inherits=False)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.execvpe(spec.argv[0], spec.argv, {**os.environ, **spec.env, **mark})  # noqa: S606  # no shell is the point

@@ -33,7 +33,7 @@ from fate_flow.engines.local.programs import (
     read_secret,
     source_of,
 )
-from fate_flow.engines.local.sandbox import check_without_network, find_bubblewrap, inside
+from fate_flow.engines.local.sandbox import Sandbox, check_without_network, find_bubblewrap
 from fate_flow.engines.local.worker import JOBS, RUN, write_atomically
 
 FILES = "files.json"
@@ -56,7 +56,7 @@ class Ready:
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(repr=False)
     user: ProgramUser | None = None      # None: the server's user
-    has_network: bool = True             # False: it reaches the listener for workers alone
+    sandbox: Sandbox | None = None       # where it reaches the listener for workers alone; None: none
 
 
 def prepare(order: Order, folder: Path) -> Ready:
@@ -93,9 +93,7 @@ def _in_sandbox(ready: Ready, order: Order, folder: Path, volumes: tuple[Path, .
     bubblewrap = find_bubblewrap(order.policy.sandbox)
     # Several servers of a party have homes of their own beside the one that they share, where the folder is.
     homes = sorted({_home_of(folder), *([Path(order.policy.home)] if order.policy.home else [])})
-    hidden = [one for one in homes if one.is_dir()]
-    argv = inside(bubblewrap, ready.argv, ready.program, folder, hidden, (folder / WORK, *volumes), ready.env)
-    return replace(ready, program=Path(bubblewrap), argv=argv, has_network=False)
+    return replace(ready, sandbox=Sandbox(bubblewrap, folder, tuple(homes), (folder / WORK, *volumes)))
 
 
 def _home_of(folder: Path) -> Path:

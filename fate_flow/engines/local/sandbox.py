@@ -19,8 +19,10 @@ import subprocess
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
+from stat import S_ISDIR
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -102,29 +104,44 @@ def leave_network(env: Mapping[str, str]) -> None:
     here.close()
 
 
-def inside(
-    bubblewrap: str, argv: Iterable[str], program: Path, folder: Path, homes: Iterable[Path],
-    writable: Iterable[Path], env: Mapping[str, str],
-) -> tuple[str, ...]:
-    """Return the arguments of bubblewrap that run the program.
+@dataclass(frozen=True)
+class Sandbox:
+    """What bubblewrap shows a program: the machine without its own /tmp, /run and the homes, and its worker folder."""
 
-    It sees the machine without its own /tmp, /run and the homes, with its worker folder, and writes to `writable`. The
-    first of these is its working folder. `homes`: outer ones first."""
-    places = list(writable)
-    found = [
-        # Bubblewrap of root would leave all capabilities, and with them ways out, to the program.
-        bubblewrap, "--cap-drop", "ALL", "--unshare-pid", "--unshare-ipc", "--ro-bind", "/", "/",
-        "--dev", "/dev", "--proc", "/proc",
-        "--tmpfs", "/tmp", "--tmpfs", "/var/tmp", "--tmpfs", "/run",  # noqa: S108  # inside
-        *(part for home in homes for part in ("--tmpfs", str(home))),
-        "--ro-bind", str(folder), str(folder),
-    ]  # fmt: skip
-    if package := env.get(_PACKAGE_VARIABLE):
-        found += ["--ro-bind-try", package, package]
-    for place in places:
-        found += ["--bind", str(place), str(place)]
-    _, *rest = argv
-    return (*found, "--chdir", str(places[0]), "--", str(program), *rest)
+    bubblewrap: str
+    folder: Path                       # of the worker
+    homes: tuple[Path, ...]            # to hide; outer ones first
+    writable: tuple[Path, ...]         # the first of these is the working folder
+
+    def arguments(self, argv: Iterable[str], program: Path, env: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the arguments of bubblewrap that run the program. Call it as the program's user."""
+        found = [
+            # Bubblewrap of root would leave all capabilities, and with them ways out, to the program.
+            self.bubblewrap, "--cap-drop", "ALL", "--unshare-pid", "--unshare-ipc", "--ro-bind", "/", "/",
+            "--dev", "/dev", "--proc", "/proc",
+            "--tmpfs", "/tmp", "--tmpfs", "/var/tmp", "--tmpfs", "/run",  # noqa: S108  # inside
+            *(part for home in self.homes for part in _hiding(home)),
+            "--ro-bind", str(self.folder), str(self.folder),
+        ]  # fmt: skip
+        if package := env.get(_PACKAGE_VARIABLE):
+            found += ["--ro-bind-try", package, package]
+        for place in self.writable:
+            found += ["--bind", str(place), str(place)]
+        _, *rest = argv
+        return (*found, "--chdir", str(self.writable[0]), "--", str(program), *rest)
+
+
+def _hiding(home: Path) -> tuple[str, ...]:
+    """Return the arguments that hide a home. Bubblewrap mounts nothing where its user does not reach: the folder that
+    closes the way is hidden instead."""
+    for folder in (home, *home.parents):
+        try:
+            return ("--tmpfs", str(folder)) if S_ISDIR(folder.stat().st_mode) else ()
+        except PermissionError:
+            continue
+        except OSError:                # there is none
+            break
+    return ()
 
 
 def _unshare(flags: int) -> None:

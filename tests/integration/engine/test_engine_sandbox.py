@@ -48,7 +48,7 @@ found = {
     "abstract": tried(lambda: socket.socket(socket.AF_UNIX).connect("\\0" + left)),
     "key": tried(lambda: open(home + "/keys/root.pem").read()),
     "home": sorted(os.listdir(home)),
-    "home of the server": os.listdir(own),
+    "home of the server": os.listdir(own) if os.path.isdir(own) else [],
     "tmp": sorted(os.listdir("/tmp")),
     "run": os.listdir("/run"),
     "system": tried(lambda: open("/etc/written", "w").close()),
