@@ -56,7 +56,7 @@ def fetched_package(name: str, what: str, path: str, sha256: str) -> Path:
             with tempfile.TemporaryDirectory(dir=CACHE, prefix=f"{name}.") as made_in:
                 making = Path(made_in, "root")
                 making.mkdir()
-                _unpack(Apt(Path(made_in, "packages"), what).pooled(path, sha256), making)
+                unpack(Apt(Path(made_in, "packages"), what).pooled(path, sha256), making)
                 (making / "complete").write_text(sha256, "utf-8")
                 making.rename(root)
     return root
@@ -106,7 +106,7 @@ def _fetch(root: Path, what: str, names: Sequence[str], programs: Programs) -> N
             packages = apt.download(wanted)
             seen.update(wanted)
             for package in packages:
-                _unpack(package, making)
+                unpack(package, making)
             missing = _missing_libraries(programs(making), library_path(making))
             wanted = [name for name in _libraries_of(packages) if name not in seen] if missing else []
         if missing:
@@ -115,7 +115,7 @@ def _fetch(root: Path, what: str, names: Sequence[str], programs: Programs) -> N
         making.rename(root)
 
 
-def _unpack(package: Path, root: Path) -> None:
+def unpack(package: Path, root: Path) -> None:
     done = subprocess.run(
         ["dpkg-deb", "-x", str(package), str(root)],  # noqa: S607
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,

@@ -67,7 +67,7 @@ ENVIRONMENTS = {one.lock: one for one in (
     Environment("flower_1_41", "Flower 1.41", "heavy/flower_1_41", _OF_FLOWER),
     Environment("xgboost", "XGBoost", "heavy/xgboost", "import cryptography.x509, xgboost.federated"),
     Environment("spu", "SPU", "heavy/spu", "import spu.psi"),
-    Environment("go", "Go, to build Kubernetes", "heavy/go", "import go"),
+    Environment("go", "Go", "heavy/go", "import go"),
     Environment("ray", "Ray", "heavy/ray", "import ray, ray.dashboard.dashboard, ray.scripts.scripts"),
 )}  # fmt: skip
 
