@@ -88,10 +88,11 @@ CREATE TABLE t_record_witnessed (            -- the newest checkpoint of a log o
 CREATE TABLE t_record_evidence (             -- two checkpoints of another party that do not fit together
   f_origin VARCHAR(255) NOT NULL,
   f_size BIGINT NOT NULL,                    -- of the first one
-  f_is_proof BOOLEAN NOT NULL,               -- two roots for one size; else nobody has shown that they fit together
+  f_is_proof BOOLEAN NOT NULL,               -- the log has two pasts; else nobody has shown that they fit together
   f_party_id VARCHAR(10) NOT NULL,
   f_first LONGTEXT NOT NULL,                 -- the one that was cosigned here
   f_second LONGTEXT NOT NULL,
+  f_shown LONGTEXT NOT NULL,                 -- hashes in hex: the other root of the first size, and the proof of that
   f_time BIGINT NOT NULL,
   PRIMARY KEY (f_origin, f_size, f_is_proof)
 );

@@ -8,19 +8,20 @@ import shutil
 import subprocess
 from base64 import b64decode
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fate_flow.cli.server import service
-from fate_flow.core.record.bundle import read_bundle
-from fate_flow.core.record.checkpoint import checked_checkpoint, cosigned_at
-from fate_flow.core.record.note import read_note_key
+from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, cosigned_at
+from fate_flow.core.record.note import read_note_key, sign_note
+from fate_flow.core.record.offline.bundle import read_bundle
+from fate_flow.core.record.offline.evidence import Evidence, evidence_text
 from fate_flow.core.record.proof import read_entry_proof
-from fate_flow.core.record.tree import is_consistent
-from tests.kit.core.signers import has_signed
+from fate_flow.core.record.tree import consistency_proof, hash_by, is_consistent, leaf_hash, root_of
+from tests.kit.core.signers import Signer, has_signed
 from tests.kit.peers.small_witness import SmallWitness
 from tests.kit.servers.party_servers import GUEST, HOST, toy
 from tests.kit.servers.strangers import PARTIES, SECONDS, Strangers, strangers_at
@@ -89,6 +90,28 @@ def test_the_documented_examples_hold_for_others(
     assert [(one["origin"], one["index"], one["size"]) for one in found["entries"]] == [("MFRGG/own/1", 0, 2)]
     assert [one["cosigned"] for one in found["anchors"]] == [["10000"]]
     assert checked("segment", segment)["root"] == vectors["roots"][2]
+
+
+def test_two_pasts_are_proof_for_others(checked: Callable[..., Any], tmp_path: Path) -> None:
+    liar, file, policy = Signer("log.example/liar"), tmp_path / "evidence.json", tmp_path / "policy"
+    policy.write_text(f"log {liar.key.text()}\n")
+    one, another = ([leaf_hash(f"{past} {index}".encode()) for index in range(9)] for past in ("one", "another"))
+
+    def head(leaves: list[bytes], size: int) -> str:
+        text = Checkpoint(liar.key.name, size, root_of(leaves[:size])).text()
+        return str(sign_note(text, liar.key, liar.sign))
+
+    for size, larger in ((1, 1), (7, 7), (1, 2), (3, 7), (4, 8), (8, 9)):
+        hashes = consistency_proof(size, larger, hash_by(another[:larger]))
+        shown = (root_of(another[:size]), *hashes) if size < larger else ()
+        lie = Evidence("10000", True, liar.key.name, size, head(one, size), head(another, larger), 1, shown)
+        file.write_text(evidence_text([lie]))
+        found = checked("evidence", file, policy)
+        assert isinstance(found, dict), found
+        assert found["evidence"] == [{"origin": liar.key.name, "sizes": [size, larger]}]
+        for honest in (replace(lie, first=head(another, size)), replace(lie, second=head(one, larger))):
+            file.write_text(evidence_text([honest]))
+            assert isinstance(checked("evidence", file, policy), str), (size, larger)
 
 
 def changed_texts(text: str) -> Iterator[str]:

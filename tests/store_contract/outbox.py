@@ -11,7 +11,8 @@ from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.notifications.notification import Occasion
 from fate_flow.core.notifications.subscribers import Target
 from fate_flow.core.record.entry import OWN_LOG, Kind, NewEntry, log_with, new_entry
-from fate_flow.core.record.log import Evidence, Head, StoredCheckpoint, StoredEntry, head_after, next_batch
+from fate_flow.core.record.log import Head, StoredCheckpoint, StoredEntry, head_after, next_batch
+from fate_flow.core.record.offline.evidence import Evidence
 from fate_flow.core.record.tree import Edge, leaf_hash, root_of
 from fate_flow.store.values import Delivery, StoredNotification
 from tests.kit.notifications.subscribers import ANN, OPS, a_notification
@@ -293,8 +294,8 @@ class RecordCases(Cases):
         assert each.witnessed_below("C/") == ()
 
     def test_evidence_is_kept_once_for_a_log_and_size(self, each: Each) -> None:
-        proof = Evidence("10000", True, "A/with/1/1", 3, "one \u2014\n", "two", 7)
-        other = replace(proof, is_proof=False, at=6)
+        proof = Evidence("10000", True, "A/with/1/1", 3, "one \u2014\n", "two", 7, (b"\1" * 32, bytes(32)))
+        other = replace(proof, is_proof=False, at=6, shown=())
         assert each.add_evidence(proof)
         assert not each.add_evidence(replace(proof, second="three", at=8))
         assert each.add_evidence(other)

@@ -18,6 +18,11 @@ def write_proof(output: Path, text: str, left: int, never: int) -> None:
     if never:
         some = counted(never, "entry", "entries")
         tell(f"{some} of an earlier epoch cannot be proved: that log began anew before they were signed")
+    write_file(output, text)
+
+
+def write_file(output: Path, text: str) -> None:
+    """Raises BadRequest."""
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:

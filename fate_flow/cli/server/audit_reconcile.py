@@ -14,8 +14,8 @@ from fate_flow.cli.console.display import tell
 from fate_flow.cli.server.audit import record_of_home
 from fate_flow.cli.server.conf_option import conf_option
 from fate_flow.core.model.grammar import check_job_id, check_party_id
-from fate_flow.core.record.bundle import BadBundle
 from fate_flow.core.record.comparison import About
+from fate_flow.core.record.offline.bundle import BadBundle
 from fate_flow.peers.site_key import has_signed, raw_of_pem
 from fate_flow.server.reach import asking_others
 from fate_flow.services.witnesses.comparing import Comparing

@@ -8,13 +8,23 @@ from pathlib import Path
 import click
 
 from fate_flow.cli.console.display import one_line, tell
-from fate_flow.core.record.bundle import LONGEST_BUNDLE, BadBundle, CheckedEntry, check_bundle, read_bundle
 from fate_flow.core.record.note import BadNote
-from fate_flow.core.record.policy import NOBODY, read_policy
+from fate_flow.core.record.offline.bundle import (
+    LONGEST_BUNDLE,
+    BadBundle,
+    Bundle,
+    CheckedEntry,
+    bundle_in,
+    check_bundle,
+    document_in,
+)
+from fate_flow.core.record.offline.evidence import FORMAT as EVIDENCE
+from fate_flow.core.record.offline.evidence import TwoPasts, evidence_in
+from fate_flow.core.record.offline.policy import NOBODY, Policy, read_policy
 from fate_flow.core.text.phrases import counted
 from fate_flow.peers.site_key import has_signed
 
-TROUBLE, NOT_ANCHORED, BROKEN = 2, 3, 4
+TROUBLE, NOT_ANCHORED, BROKEN, ACCUSED = 2, 3, 4, 5
 
 
 @click.command()
@@ -24,13 +34,15 @@ TROUBLE, NOT_ANCHORED, BROKEN = 2, 3, 4
     help="The keys that count, and the witnesses that have to have cosigned (C2SP tlog-policy).",
 )  # fmt: skip
 def verify(file: Path, policy_file: Path) -> None:
-    """Check a file of `fate_flow audit prove` by the keys in a policy alone; no server and no configuration is read.
+    """Check a file of `fate_flow audit prove` or `audit evidence` by the keys in a policy alone; no server and no
+    configuration is read.
 
     Other parties cosign no own log; they hold it by a commitment in the log with them, which the file opens. That party
     alone can be a witness of a log with one other party, so there one member of each group is enough.
 
     Exit code 0: all entries are proved, and enough witnesses have cosigned. 3: all entries are proved by the signature
-    of their own party; too few others vouch for some of them. 4: an entry is not proved. 2: a file cannot be read.
+    of their own party; too few others vouch for some of them. 4: an entry is not proved, or evidence proves nothing.
+    5: a party has signed two pasts of a log. 2: a file cannot be read.
 
     Example: fate_flow verify job.proof --policy policy
     """
@@ -38,24 +50,39 @@ def verify(file: Path, policy_file: Path) -> None:
         policy = read_policy(policy_file.read_text(encoding="utf-8"))
         if file.stat().st_size > LONGEST_BUNDLE:
             raise BadBundle(f"the file has more than {LONGEST_BUNDLE} bytes")
-        bundle = read_bundle(file.read_text(encoding="utf-8"))
+        found = document_in(file.read_text(encoding="utf-8"))
+        listed = evidence_in(found) if found.get("format") == EVIDENCE else bundle_in(found)
     except (BadNote, BadBundle, OSError, UnicodeDecodeError) as error:
         tell(f"Error: {error}")
         raise SystemExit(TROUBLE) from error
-    if not bundle.entries:
+    if not (listed.entries if isinstance(listed, Bundle) else listed):
         tell("Error: the file has no entries")
         raise SystemExit(TROUBLE)
     try:
-        found = check_bundle(bundle, policy, has_signed)
+        raise SystemExit(_checked(listed, policy) if isinstance(listed, Bundle) else _accused(listed, policy))
     except BadBundle as error:
         tell(f"not proved: {error}")
         raise SystemExit(BROKEN) from error
+
+
+def _checked(bundle: Bundle, policy: Policy) -> int:
+    """Raises BadBundle."""
+    found = check_bundle(bundle, policy, has_signed)
     for one in found:
         text = f": {one.text}" if one.text else ""
         click.echo(one_line(f"{one.origin} #{one.index} {_said(one)}{text}"))
     is_anchored = policy.quorum != NOBODY and all(one.is_enough for one in found)
     tell(_summary(found, is_anchored))
-    raise SystemExit(0 if is_anchored else NOT_ANCHORED)
+    return 0 if is_anchored else NOT_ANCHORED
+
+
+def _accused(listed: Sequence[TwoPasts], policy: Policy) -> int:
+    """Raises BadBundle."""
+    for first, second in [one.heads(policy, has_signed) for one in listed]:
+        which = "with two roots" if first.size == second.size else f"and {second.size} that begin otherwise"
+        click.echo(one_line(f"PROOF: {first.origin}: signed are {counted(first.size, 'entry', 'entries')}, {which}"))
+    tell(f"{counted(len(listed), 'log has', 'logs have')} two pasts, signed by their own party")
+    return ACCUSED
 
 
 def _said(one: CheckedEntry) -> str:

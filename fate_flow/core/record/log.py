@@ -68,19 +68,6 @@ class StoredCheckpoint:
     edge: Edge | None = None         # of the tree of this size; None for a log of another party
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """Two checkpoints of one log that another party has signed, and that do not fit together."""
-
-    party_id: str
-    is_proof: bool                   # two roots for one size; else nobody has shown that the first is a beginning
-    origin: str
-    size: int                        # of the first one
-    first: str                       # the signed note that this party has cosigned before
-    second: str
-    at: int                          # milliseconds since 1970
-
-
 def next_batch(head: Head, entries: Sequence[StoredEntry], at: int) -> Batch:
     """Return the batch that gives these entries the next indexes of their log. Their stored bytes are hashed."""
     hashes = tuple(leaf_hash(one.content) for one in entries)

@@ -24,7 +24,7 @@ from fate_flow.core.notifications.notification import (
     one_line,
 )
 from fate_flow.core.record.comparison import Finding
-from fate_flow.core.record.log import Evidence
+from fate_flow.core.record.offline.evidence import Evidence
 from fate_flow.services.context.ports import Context
 from fate_flow.store.contract.transaction import Transaction
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from fate_flow.core.model.errors import JobNotFound, TooLarge
-from fate_flow.core.record.bundle import bundle_text
 from fate_flow.core.record.checkpoint import Checkpoint
 from fate_flow.core.record.entry import OWN_LOG, Kind, log_with, other_party
 from fate_flow.core.record.log import Head, StoredCheckpoint, StoredEntry
 from fate_flow.core.record.note import NoteKey, read_note
+from fate_flow.core.record.offline.bundle import bundle_text
 from fate_flow.core.record.proof import Anchor, EntryProof, ProvedEntry, committed_head
 from fate_flow.core.record.tree import HashOf, consistency_proof, hash_by, inclusion_proof
 from fate_flow.services.record.checkpoints import LogSigner, origin_of, sealed_hashes

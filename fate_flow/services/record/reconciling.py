@@ -20,14 +20,15 @@ from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.key_list import RECORD, KeyState
 from fate_flow.core.access.replaced_keys import root_ids, signing_keys
 from fate_flow.core.model.errors import NotFound
-from fate_flow.core.record.bundle import BadBundle
 from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, read_checkpoint
 from fate_flow.core.record.comparison import ALL, About, Finding, Place, Side, compare, equivocations
 from fate_flow.core.record.entry import BadEntry, log_with, read_entry
-from fate_flow.core.record.log import Evidence, StoredCheckpoint
+from fate_flow.core.record.log import StoredCheckpoint
 from fate_flow.core.record.note import BadNote, Check, Note, NoteKey, read_note
+from fate_flow.core.record.offline.bundle import BadBundle
+from fate_flow.core.record.offline.evidence import Evidence
 from fate_flow.core.record.proof import ProvedEntry
-from fate_flow.core.record.tree import leaf_hash, root_of
+from fate_flow.core.record.tree import consistency_proof, hash_by, leaf_hash, root_of
 from fate_flow.core.text.phrases import counted
 from fate_flow.services.record.checkpoints import place_in
 from fate_flow.services.record.epochs import Ended, ended_in
@@ -51,6 +52,13 @@ class TheirEpoch:
         if size not in self._roots:
             self._roots[size] = root_of(self.leaves[:size])
         return self._roots[size]
+
+    def shown_at(self, size: int) -> tuple[bytes, ...]:
+        """Return what shows a third person the root of its first entries: that root and the proof that the signed head
+        goes on from it; nothing for the size of that head."""
+        if size == self.head.size:
+            return ()
+        return (self.root_at(size), *consistency_proof(size, self.head.size, hash_by(self.leaves)))
 
 
 @dataclass(frozen=True)
@@ -191,8 +199,10 @@ def keep_heads(tx: Transaction, theirs: TheirLog, at: int) -> tuple[Finding, ...
         if not found:
             _keep(tx, one, at)
         elif (kept := _contradicted(tx, one)) is not None:
-            is_proof, origin = kept.size == one.head.size, one.head.origin
-            tx.add_evidence(Evidence(theirs.party_id, is_proof, origin, kept.size, kept.note, one.note, at))
+            shown = one.shown_at(kept.size)
+            tx.add_evidence(
+                Evidence(theirs.party_id, True, one.head.origin, kept.size, kept.note, one.note, at, shown)
+            )
     return found
 
 

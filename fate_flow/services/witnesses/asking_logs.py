@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 
 from fate_flow.core.model.errors import OperationFailed, TooLarge
 from fate_flow.core.model.spec import Party
-from fate_flow.core.record.bundle import BadBundle
 from fate_flow.core.record.checkpoint import read_checkpoint
 from fate_flow.core.record.note import BadNote, read_note
+from fate_flow.core.record.offline.bundle import BadBundle
 from fate_flow.core.wire.v1.paths import RECORD_LOG
 from fate_flow.core.wire.v1.plain_v1 import NO_SUCH_ROUTE
 from fate_flow.core.wire.v1.witnessing import AskedPart, LogPart, part_in

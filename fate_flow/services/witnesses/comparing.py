@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from fate_flow.core.model.errors import FlowError, NotFound
 from fate_flow.core.record.both_sides import with_other_side
-from fate_flow.core.record.bundle import BadBundle, read_bundle
 from fate_flow.core.record.comparison import ALL, About, Finding
 from fate_flow.core.record.entry import other_party
 from fate_flow.core.record.note import Check
+from fate_flow.core.record.offline.bundle import BadBundle, read_bundle
 from fate_flow.core.record.shown import ShownEntry
 from fate_flow.services.context.notifying import notify_of_findings
 from fate_flow.services.context.ports import Context

@@ -15,8 +15,9 @@ from fate_flow.core.access.key_list import RECORD, KeyState, PartyKeys, SignedKe
 from fate_flow.core.access.replaced_keys import root_ids
 from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, cosign, read_checkpoint
 from fate_flow.core.record.entry import log_with
-from fate_flow.core.record.log import Evidence, StoredCheckpoint
+from fate_flow.core.record.log import StoredCheckpoint
 from fate_flow.core.record.note import COSIGNATURE, BadNote, Check, NoteKey, Sign, read_note
+from fate_flow.core.record.offline.evidence import Evidence
 from fate_flow.core.record.proof import NewCheckpoint, read_new_checkpoint
 from fate_flow.core.record.witness import Seen, seen_in, witness_name
 from fate_flow.core.wire.v1.witnessing import Held
@@ -180,6 +181,11 @@ def _keys_of(tx: Transaction, party_id: str) -> PartyKeys | None:
 def sentence_of(one: Evidence) -> str:
     """Return what an operator is told of evidence."""
     second = read_checkpoint(read_note(one.second).text)
+    if one.is_proof and second.size > one.size:
+        return (
+            f"party {one.party_id} has signed {one.size} entries of {one.origin}, and {second.size} that begin "
+            "otherwise: its log has two pasts. Both signatures are kept (fate_flow audit evidence)"
+        )
     if one.is_proof:
         return (
             f"party {one.party_id} has signed two roots of {one.origin} at {one.size} entries: its log has two pasts. "

@@ -8,7 +8,8 @@ from typing import Protocol
 
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.record.entry import NewEntry
-from fate_flow.core.record.log import Batch, Evidence, Head, StoredCheckpoint, StoredEntry
+from fate_flow.core.record.log import Batch, Head, StoredCheckpoint, StoredEntry
+from fate_flow.core.record.offline.evidence import Evidence
 from fate_flow.core.record.segment import Segment
 
 

@@ -76,6 +76,7 @@ class EvidenceRow(Base):
     f_party_id = CharField(10)
     f_first = TextField()
     f_second = TextField()
+    f_shown = TextField()
     f_time = BigIntegerField()
 
     class Meta:

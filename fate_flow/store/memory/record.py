@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.record.entry import NewEntry
-from fate_flow.core.record.log import Batch, Evidence, Head, StoredCheckpoint, StoredEntry, head_after
+from fate_flow.core.record.log import Batch, Head, StoredCheckpoint, StoredEntry, head_after
+from fate_flow.core.record.offline.evidence import Evidence
 from fate_flow.core.record.segment import Segment
 from fate_flow.store.memory.tables import BY_JOB, BY_LOG
 from fate_flow.store.memory.unit import MemoryUnitOfWork

@@ -22,7 +22,8 @@ from fate_flow.core.model.job import Command, EngineState, Hold, Job, JobKey, Se
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.spec import ModelReference, Party
 from fate_flow.core.notifications.notification import Occasion
-from fate_flow.core.record.log import Batch, Evidence, Head, StoredCheckpoint, StoredEntry
+from fate_flow.core.record.log import Batch, Head, StoredCheckpoint, StoredEntry
+from fate_flow.core.record.offline.evidence import Evidence
 from fate_flow.core.record.segment import Segment
 from fate_flow.store.database.json_text import from_json, to_json
 from fate_flow.store.values import (

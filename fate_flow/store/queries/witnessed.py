@@ -23,7 +23,7 @@ WITNESSED_BELOW = Prepared(
 EVIDENCE = Prepared(
     lambda: EvidenceRow.select(
         EvidenceRow.f_party_id, EvidenceRow.f_is_proof, EvidenceRow.f_origin, EvidenceRow.f_size, EvidenceRow.f_first,
-        EvidenceRow.f_second, EvidenceRow.f_time,
+        EvidenceRow.f_second, EvidenceRow.f_time, EvidenceRow.f_shown,
     ).order_by(EvidenceRow.f_time, EvidenceRow.f_origin, EvidenceRow.f_size),
     0,
 )  # fmt: skip

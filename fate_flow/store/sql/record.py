@@ -11,7 +11,8 @@ from peewee import Database, Value, fn
 
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.record.entry import NewEntry
-from fate_flow.core.record.log import Batch, Evidence, Head, StoredCheckpoint, StoredEntry, head_after
+from fate_flow.core.record.log import Batch, Head, StoredCheckpoint, StoredEntry, head_after
+from fate_flow.core.record.offline.evidence import Evidence
 from fate_flow.core.record.segment import Segment
 from fate_flow.core.record.tree import HASH_BYTES, Edge
 from fate_flow.store.database.models import HistoryRow
@@ -282,7 +283,7 @@ class Record(Segments):
         row, values = EvidenceRow, {
             "f_origin": evidence.origin, "f_size": evidence.size, "f_is_proof": evidence.is_proof,
             "f_party_id": evidence.party_id, "f_first": evidence.first, "f_second": evidence.second,
-            "f_time": evidence.at,
+            "f_time": evidence.at, "f_shown": _text_of(evidence.shown),
         }  # fmt: skip
         is_there = (
             (row.f_origin == evidence.origin) & (row.f_size == evidence.size) & (row.f_is_proof == evidence.is_proof)
@@ -291,8 +292,8 @@ class Record(Segments):
 
     def evidence(self) -> tuple[Evidence, ...]:
         return tuple(
-            Evidence(party_id, bool(is_proof), origin, size, first, second, at)
-            for party_id, is_proof, origin, size, first, second, at in EVIDENCE.rows(self._database)
+            Evidence(party_id, bool(is_proof), origin, size, first, second, at, _hashes(shown))
+            for party_id, is_proof, origin, size, first, second, at, shown in EVIDENCE.rows(self._database)
         )
 
     def person_id(self, name: str, new_id: str) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 from peewee import fn
 
 from fate_flow.core.record.entry import BadEntry, read_entry
-from fate_flow.core.record.log import Evidence, StoredEntry
+from fate_flow.core.record.log import StoredEntry
+from fate_flow.core.record.offline.evidence import Evidence
 from fate_flow.core.record.shown import ShownEntry, shown_entry
 from fate_flow.store.database.record_rows import PersonRow, RecordCheckpointRow, RecordEntryRow, RecordHeadRow
 from fate_flow.store.queries.segments import SEGMENTS_BETWEEN, segment_of_row

@@ -10,8 +10,8 @@ from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, TaskStatus, WorkerStatus
-from fate_flow.core.record.bundle import bundle_text
 from fate_flow.core.record.entry import log_with
+from fate_flow.core.record.offline.bundle import bundle_text
 from fate_flow.peers.key_changes import RecordKey
 from fate_flow.peers.key_lists import check_key_list
 from fate_flow.peers.own_keys import OwnKeys

@@ -20,8 +20,8 @@ from fate_flow.cli.flow.main import flow as flow_command
 from fate_flow.core.model.errors import UNREACHABLE
 from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
-from fate_flow.core.record.bundle import read_bundle
 from fate_flow.core.record.checkpoint import read_checkpoint
+from fate_flow.core.record.offline.bundle import read_bundle
 from fate_flow.core.wire.v1.witnessing import LogPart
 from fate_flow.services.record.checkpoints import sign_heads
 from fate_flow.services.record.following import newest_position

@@ -12,8 +12,8 @@ from werkzeug.test import TestResponse
 from fate_flow.core.access.client_roles import AUDIT, OPERATE, READ, SUBMIT
 from fate_flow.core.model.errors import UNREACHABLE
 from fate_flow.core.model.job import Answer
-from fate_flow.core.record.bundle import read_bundle
-from fate_flow.core.record.log import Evidence
+from fate_flow.core.record.offline.bundle import read_bundle
+from fate_flow.core.record.offline.evidence import Evidence
 from fate_flow.core.wire.v1.witnessing import LogPart
 from fate_flow.services.record.sealing import seal_new
 from fate_flow.settings.client_keys import ClientKeys

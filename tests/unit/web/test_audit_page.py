@@ -9,7 +9,7 @@ import pytest
 
 from fate_flow.core.access.client_roles import AUDIT, OPERATE, READ, SUBMIT
 from fate_flow.core.record.entry import OWN_LOG, Kind, NewEntry, log_with, new_entry
-from fate_flow.core.record.log import Evidence
+from fate_flow.core.record.offline.evidence import Evidence
 from fate_flow.core.record.segment import segment_of
 from fate_flow.services.record.sealing import seal_new
 from fate_flow.settings.client_keys import ClientKeys

@@ -43,8 +43,8 @@ from fate_flow.api.v1.rendering.jobs_beside import JOBS_BESIDE, jobs_beside
 from fate_flow.core.access.client_roles import AUDIT
 from fate_flow.core.model.errors import BadRequest, JobNotFound, OperationFailed
 from fate_flow.core.model.grammar import check_party_id
-from fate_flow.core.record.bundle import BadBundle
 from fate_flow.core.record.comparison import ALL, About, Finding
+from fate_flow.core.record.offline.bundle import BadBundle
 from fate_flow.core.record.shown import Followed, Position, read_position
 from fate_flow.peers.site_key import has_signed, raw_of_pem
 from fate_flow.services.context.ports import Context

@@ -3,6 +3,7 @@
 // shares no code with fate_flow. It also makes a log and proofs by these libraries, for fate_flow to check.
 //
 //	checker bundle FILE POLICY   a file of `fate_flow audit prove`, by the keys in a policy
+//	checker evidence FILE POLICY a file of `fate_flow audit evidence`, by the keys in a policy
 //	checker segment FILE         the root of the entries in a file of old entries
 //	checker make SIZE            a log with a checkpoint, a cosignature and proofs
 //
@@ -70,6 +71,8 @@ func run(args []string) (any, error) {
 	switch {
 	case len(args) == 3 && args[0] == "bundle":
 		return checkBundle(args[1], args[2])
+	case len(args) == 3 && args[0] == "evidence":
+		return checkEvidence(args[1], args[2])
 	case len(args) == 2 && args[0] == "segment":
 		return readSegment(args[1])
 	case len(args) == 2 && args[0] == "make":
@@ -79,7 +82,7 @@ func run(args []string) (any, error) {
 		}
 		return makeLog(size)
 	}
-	return nil, errors.New("usage: checker bundle FILE POLICY | segment FILE | make SIZE")
+	return nil, errors.New("usage: checker bundle FILE POLICY | evidence FILE POLICY | segment FILE | make SIZE")
 }
 
 func checkBundle(file, policyFile string) (any, error) {
@@ -195,6 +198,73 @@ func checkAnchor(anchor proved, consistency []string, entries []proved) error {
 		}
 	}
 	return fmt.Errorf("no entry is of %s", held.Origin)
+}
+
+// checkEvidence checks that each two heads were signed by their own log, and that no log can have both.
+func checkEvidence(file, policyFile string) (any, error) {
+	keys, err := readPolicy(policyFile)
+	if err != nil {
+		return nil, err
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var found struct {
+		Format   string
+		Version  int
+		Evidence []struct {
+			First, Second string
+			Shown         []string
+		}
+	}
+	if err := json.Unmarshal(content, &found); err != nil {
+		return nil, err
+	}
+	if found.Format != "fate_flow record evidence" || found.Version != 1 {
+		return nil, fmt.Errorf("%q of version %d is no evidence", found.Format, found.Version)
+	}
+	listed := []map[string]any{}
+	for at, one := range found.Evidence {
+		first, _, err := keys.open(one.First)
+		if err != nil {
+			return nil, err
+		}
+		second, _, err := keys.open(one.Second)
+		if err != nil {
+			return nil, err
+		}
+		shown, err := parseHashes(one.Shown)
+		if err != nil {
+			return nil, err
+		}
+		if err := checkPasts(first, second, shown); err != nil {
+			return nil, fmt.Errorf("evidence[%d]: %w", at, err)
+		}
+		listed = append(listed, map[string]any{"origin": first.Origin, "sizes": []uint64{first.Size, second.Size}})
+	}
+	return map[string]any{"evidence": listed}, nil
+}
+
+func checkPasts(first, second log.Checkpoint, shown []tlog.Hash) error {
+	if first.Origin != second.Origin {
+		return errors.New("these are two logs")
+	}
+	root, other := tlog.Hash(first.Hash), tlog.Hash(second.Hash)
+	if first.Size != second.Size {
+		if len(shown) == 0 {
+			return errors.New("nothing shows the root that the second one had at the size of the first one")
+		}
+		proof := tlog.TreeProof(shown[1:])
+		if err := tlog.CheckTree(proof, int64(second.Size), other, int64(first.Size), shown[0]); err != nil {
+			return err
+		}
+		other = shown[0]
+	}
+	if root == other {
+		return errors.New("one log can have both")
+	}
+	return nil
 }
 
 func parseHashes(lines []string) (tlog.RecordProof, error) {

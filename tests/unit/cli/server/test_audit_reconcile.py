@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from fate_flow.cli.audit.record_reports import ACCUSED, NOT_ANCHORED, TROUBLE
+from fate_flow.cli.audit.record_reports import ACCUSED, BROKEN, NOT_ANCHORED, TROUBLE
 from fate_flow.cli.server import audit as server_audit
 from fate_flow.cli.server import audit_reconcile
 from fate_flow.cli.server.home_context import home_context
@@ -22,9 +22,9 @@ from fate_flow.core.access.key_list import read_key_list
 from fate_flow.core.model.errors import UNREACHABLE
 from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.model.spec import Party
-from fate_flow.core.record.bundle import read_bundle
 from fate_flow.core.record.checkpoint import read_count
 from fate_flow.core.record.entry import log_with
+from fate_flow.core.record.offline.bundle import read_bundle
 from fate_flow.core.wire.v1.paths import RECORD_LOG
 from fate_flow.core.wire.v1.witnessing import LogPart, asked_part
 from fate_flow.peers.key_lists import check_key_list
@@ -231,6 +231,39 @@ def test_a_party_that_writes_its_past_anew_is_accused_by_its_signatures(guest: H
     assert found.exit_code == ACCUSED
     assert "equivocation: message -" in found.stdout
     assert "party 10000 has signed 2 roots of" in found.stdout
+    check_evidence(guest, host)
+
+
+def check_evidence(guest: Home, host: Home) -> None:
+    """A third person needs the file and the keys of the log alone."""
+    file, policy = guest.conf.with_name("evidence.json"), guest.conf.with_name("policy")
+    written = guest.audit("evidence", "-o", str(file))
+    assert written.exit_code == ACCUSED
+    assert "PROOF: party 10000 has signed" in written.stdout
+    policy.write_text(host.audit("keys").stdout, encoding="utf-8")
+    checked = guest.run("verify", str(file), "--policy", str(policy))
+    assert checked.exit_code == ACCUSED, checked.stderr
+    assert "with/9999/1: signed are 2 entries, and 3 that begin otherwise" in checked.stdout
+    assert checked.stderr == "1 log has two pasts, signed by their own party\n"
+
+    document = json.loads(file.read_text(encoding="utf-8"))
+    del document["evidence"][0]["shown"]
+    file.write_text(json.dumps(document), encoding="utf-8")
+    checked = guest.run("verify", str(file), "--policy", str(policy))
+    assert (checked.exit_code, checked.stdout) == (BROKEN, "")
+    assert "nothing shows that the head of 2 entries is no beginning of the head of 3" in checked.stderr
+    policy.write_text(guest.audit("keys").stdout, encoding="utf-8")
+    assert "the policy has no key for the log" in guest.run("verify", str(file), "--policy", str(policy)).stderr
+
+
+def test_no_file_is_written_without_evidence(guest: Home, host: Home) -> None:
+    talk(guest, host, 2)
+    assert reconciled(guest, log_of(host))[0].exit_code == 0
+    file = guest.conf.with_name("evidence.json")
+    found = guest.audit("evidence", "-o", str(file))
+    assert (found.exit_code, file.exists()) == (TROUBLE, False)
+    assert "nothing that this party has seen is proof" in found.stderr
+    assert guest.audit("evidence").exit_code == 0
 
 
 def test_a_log_that_has_grown_is_no_other_past(guest: Home, host: Home) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.record.bundle import bundle_text, check_bundle, read_bundle
 from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, cosign, cosigned_at
 from fate_flow.core.record.commitment import commitment, number_of
 from fate_flow.core.record.entry import Kind, log_with, new_entry, read_entry
 from fate_flow.core.record.note import COSIGNATURE, ED25519, read_note, read_note_key, sign_note
-from fate_flow.core.record.policy import Policy
+from fate_flow.core.record.offline.bundle import bundle_text, check_bundle, read_bundle
+from fate_flow.core.record.offline.policy import Policy
 from fate_flow.core.record.proof import Anchor, EntryProof, ProvedEntry, read_entry_proof
 from fate_flow.core.record.segment import Segment, read_segment_text, segment_text
 from fate_flow.core.record.tree import (

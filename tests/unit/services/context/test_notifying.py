@@ -13,7 +13,7 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.notifications.notification import Occasion
 from fate_flow.core.notifications.subscribers import Subscribers
 from fate_flow.core.record.comparison import Finding, Outcome
-from fate_flow.core.record.log import Evidence
+from fate_flow.core.record.offline.evidence import Evidence
 from fate_flow.services.context.notifying import notify_of_evidence, notify_of_findings
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.ends import end_job_here

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.record.bundle import BadBundle, CheckedEntry, check_bundle, read_bundle
 from fate_flow.core.record.commitment import commitment
 from fate_flow.core.record.entry import OWN_LOG, Kind, log_with, new_entry
 from fate_flow.core.record.note import NoteKey
-from fate_flow.core.record.policy import Policy
+from fate_flow.core.record.offline.bundle import BadBundle, CheckedEntry, check_bundle, read_bundle
+from fate_flow.core.record.offline.policy import Policy
 from fate_flow.services.record.checkpoints import sign_heads
 from fate_flow.services.record.proving import file_of_job, keys_of_logs, prove
 from tests.kit.core.signers import has_signed

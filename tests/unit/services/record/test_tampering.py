@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from fate_flow.core.model.job import Answer, Command, CommandKind
-from fate_flow.core.record.bundle import BadBundle, bundle_text, read_bundle
 from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint
 from fate_flow.core.record.comparison import Finding, Outcome, Place, Side, compare
 from fate_flow.core.record.entry import OWN_LOG, log_with, read_entry
 from fate_flow.core.record.log import StoredCheckpoint
 from fate_flow.core.record.note import BadNote, sign_note
+from fate_flow.core.record.offline.bundle import BadBundle, bundle_text, read_bundle
 from fate_flow.core.record.proof import NewCheckpoint, ProvedEntry, read_new_checkpoint
 from fate_flow.core.record.tree import Edge, consistency_proof, hash_by, leaf_hash
 from fate_flow.core.record.witness import Seen, seen_in

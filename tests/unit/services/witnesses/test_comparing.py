@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from fate_flow.core.model.errors import NotFound
-from fate_flow.core.record.bundle import BadBundle
 from fate_flow.core.record.checkpoint import Checkpoint, read_checkpoint
 from fate_flow.core.record.comparison import About, Finding, Outcome
 from fate_flow.core.record.entry import log_with
 from fate_flow.core.record.log import StoredCheckpoint
 from fate_flow.core.record.note import read_note, sign_note
+from fate_flow.core.record.offline.bundle import BadBundle, document_in
+from fate_flow.core.record.offline.evidence import evidence_in, evidence_text
+from fate_flow.core.record.offline.policy import Policy
 from fate_flow.peers.site_key import raw_of_pem
 from fate_flow.services.record.checkpoints import origin_of
 from fate_flow.services.record.proving import file_of_party
@@ -123,13 +125,20 @@ def kept_evidence(comparison: Comparison) -> list[tuple[bool, int, int]]:
     return [(one.is_proof, first.size, second.size) for one, (first, second) in zip(found, heads, strict=True)]
 
 
-def test_a_smaller_kept_head_of_another_past_is_evidence_but_no_proof_by_itself(comparison: Comparison) -> None:
+def test_a_smaller_kept_head_of_another_past_is_proof_with_the_root_that_the_log_had_then(
+    comparison: Comparison,
+) -> None:
     signer, origin = comparison.host.keys.signer, origin_of(comparison.host.keys.root, log_with("9999"), 1)
     note = str(sign_note(Checkpoint(origin, 2, b"\1" * 32).text(), signer.key_of(origin), signer.sign))
     with comparison.guest.store.transaction() as tx:
         tx.put_witnessed(origin, 0, StoredCheckpoint(0, 2, note, 1))
     assert {one.outcome for one in comparison.reconcile() if one.accused} == {Outcome.EQUIVOCATION}
-    assert kept_evidence(comparison) == [(False, 2, 6)]
+    assert kept_evidence(comparison) == [(True, 2, 6)]
+    with comparison.guest.store.reading() as tx:
+        (found,) = tx.evidence()
+    (shown,) = evidence_in(document_in(evidence_text([found])))
+    first, second = shown.heads(Policy({origin: (signer.key_of(origin),)}), has_signed)
+    assert (first.size, first.root, second.size) == (2, b"\1" * 32, 6)
 
 
 def test_a_file_of_a_party_without_keys_here_is_refused(comparison: Comparison) -> None:

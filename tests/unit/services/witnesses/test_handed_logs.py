@@ -11,9 +11,9 @@ import pytest
 from fate_flow.core.model.errors import UNREACHABLE, BadRequest, FlowError, OperationFailed, TooLarge
 from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
-from fate_flow.core.record.bundle import BadBundle
 from fate_flow.core.record.checkpoint import read_checkpoint
 from fate_flow.core.record.entry import log_with, read_entry
+from fate_flow.core.record.offline.bundle import BadBundle
 from fate_flow.core.wire.v1.paths import RECORD_LOG
 from fate_flow.core.wire.v1.plain_v1 import NO_SUCH_ROUTE
 from fate_flow.core.wire.v1.witnessing import AskedPart, asked_part, part_in

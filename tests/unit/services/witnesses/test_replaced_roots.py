@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from fate_flow.core.access.key_list import ed25519_in
-from fate_flow.core.record.bundle import BadBundle
 from fate_flow.core.record.checkpoint import Checkpoint, read_checkpoint
 from fate_flow.core.record.comparison import Finding
 from fate_flow.core.record.entry import OWN_LOG, Kind, log_with, read_entry
 from fate_flow.core.record.note import COSIGNATURE, read_note, sign_note
+from fate_flow.core.record.offline.bundle import BadBundle
 from fate_flow.core.record.sentences import sentence_of
 from fate_flow.core.record.shown import ShownEntry
 from fate_flow.core.record.tree import EMPTY_ROOT

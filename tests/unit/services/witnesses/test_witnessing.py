@@ -9,8 +9,8 @@ import pytest
 from fate_flow.core.access.key_list import KeyState
 from fate_flow.core.notifications.notification import Occasion
 from fate_flow.core.record.checkpoint import Checkpoint, cosigned_at, read_checkpoint
-from fate_flow.core.record.log import Evidence
 from fate_flow.core.record.note import NoteKey, read_note, read_signatures, sign_note
+from fate_flow.core.record.offline.evidence import Evidence
 from fate_flow.core.record.proof import NewCheckpoint
 from fate_flow.core.record.tree import consistency_proof, hash_by, leaf_hash, root_of
 from fate_flow.services.witnesses.witnessing import WitnessReply

@@ -16,7 +16,7 @@ from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, rea
 from fate_flow.core.record.commitment import opens
 from fate_flow.core.record.entry import BadEntry, log_in, read_entry
 from fate_flow.core.record.note import BadNote, Check, decoded
-from fate_flow.core.record.policy import Policy
+from fate_flow.core.record.offline.policy import Policy
 from fate_flow.core.record.proof import Anchor, ProvedEntry, committed_head, read_entry_proof
 from fate_flow.core.record.tree import MOST_HASHES, is_consistent
 from fate_flow.core.text.strict_json import read_strict_json
@@ -68,13 +68,25 @@ def _document(one: ProvedEntry) -> dict[str, Any]:
     return {"entry": one.content.decode(), "proof": str(one.proof), **opened}
 
 
-def read_bundle(text: str) -> Bundle:
-    """Raises BadBundle."""
+def document_in(text: str) -> Mapping[str, Any]:
+    """Return the object of JSON that a file has. Raises BadBundle."""
     try:
         found = read_strict_json(text)
     except (ValueError, RecursionError) as error:
         raise BadBundle(f"the file is no JSON: {error}") from error
-    if not isinstance(found, dict) or (found.get("format"), found.get("version")) != (FORMAT, VERSION):
+    if not isinstance(found, dict):
+        raise BadBundle("the file is no object of JSON")
+    return found
+
+
+def read_bundle(text: str) -> Bundle:
+    """Raises BadBundle."""
+    return bundle_in(document_in(text))
+
+
+def bundle_in(found: Mapping[str, Any]) -> Bundle:
+    """Raises BadBundle."""
+    if (found.get("format"), found.get("version")) != (FORMAT, VERSION):
         raise BadBundle(f"the file is not a {FORMAT} of version {VERSION}")
     listed, anchors = found.get("entries"), found.get("anchors", [])
     if not isinstance(listed, list):
