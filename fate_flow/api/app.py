@@ -56,13 +56,15 @@ from fate_flow.api.v1.tables import connectors, data, tables, template, tracking
 from fate_flow.core.access.joined_party import FROM, Contact
 from fate_flow.core.access.site import SiteKey
 from fate_flow.core.metrics.measures import HTTP_REQUESTS, HTTP_SECONDS, Measures, Unmeasured
-from fate_flow.core.model.errors import FlowError
+from fate_flow.core.model.errors import BadRequest, FlowError
+from fate_flow.core.model.grammar import check_party_id
+from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 from fate_flow.core.wire.v1.retcodes import OF_PERMISSIONS, OF_QUOTAS, retcode_of
 from fate_flow.relay.spool import Spool
 from fate_flow.relay.stream_sessions import StreamSessions
 from fate_flow.services.context.contacts import ContactNotes
+from fate_flow.services.context.counted_record import RefusalRecord, RequestRecord
 from fate_flow.services.context.ports import Context, Record
-from fate_flow.services.context.refusal_record import RefusalRecord
 from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.people import People
 from fate_flow.store.contract.party_keys import message_keys
@@ -90,7 +92,7 @@ def create_public_app(
     app.teardown_request(drop_part)
     app.after_request(name_trace)
     if services.context.keeps_record:
-        _record_refusals(app, RefusalRecord(services.context))
+        _record_counts(app, RefusalRecord(services.context), services.requests)
     listed = _listed_parties(services.context)
     app.before_request(PartyConnectionCheck(services.settings.party_id, _heard(services.context)).check)
     plain = PlainPartyCheck(services.settings.party_id, services.settings.plain_parties, listed.has)
@@ -112,18 +114,35 @@ def create_public_app(
     return app
 
 
-def _record_refusals(app: Flask, refusals: RefusalRecord) -> None:
-    """Record what is refused because of a permission, a key or a quota, before it is read as a command."""
+def _record_counts(app: Flask, refusals: RefusalRecord, requests: RequestRecord | None) -> None:
+    """Record what is refused because of a permission, a key or a quota, before it is read as a command; and requests of
+    other parties that have no entry of their own."""
 
     def note(answer: Response) -> Response:
         error = request.environ.get(REFUSED)
         retcode = retcode_of(error) if isinstance(error, FlowError) else answer.status_code
+        proved = str(request.environ.get(PARTY) or "")
         if retcode in OF_PERMISSIONS | OF_QUOTAS:
-            refusals.note(str(request.environ.get(PARTY) or ""), _for_whom(request.path), retcode)
+            refusals.note(proved, _for_whom(request.path), retcode)
+        elif requests is not None and is_for_parties(request.path):
+            requests.received(proved or _said_party(request.headers.get(SRC_PARTY_ID, "")), request.path)
         return answer
 
+    def finish() -> None:
+        refusals.finish()
+        if requests is not None:
+            requests.finish()
+
     app.after_request(note)
-    app.extensions[AT_END] = refusals.finish
+    app.extensions[AT_END] = finish
+
+
+def _said_party(text: str) -> str:
+    """Return the party that a caller says it is, if no key proves it; empty for what is no party id."""
+    try:
+        return check_party_id(text)
+    except BadRequest:
+        return ""
 
 
 def _for_whom(path: str) -> str:

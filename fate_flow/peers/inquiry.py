@@ -22,7 +22,7 @@ from fate_flow.core.wire.v1.paths import INTAKE
 from fate_flow.core.wire.v1.plain_v1 import NO_SUCH_ROUTE
 from fate_flow.core.wire.v1.queries import intake_query
 from fate_flow.peers.network_errors import describe_network_error
-from fate_flow.peers.peer_http import PeerHttp
+from fate_flow.peers.peer_http import OnRequest, PeerHttp
 from fate_flow.peers.pinned import PinnedParties
 from fate_flow.peers.signature import SiteSignature
 
@@ -39,15 +39,16 @@ class Inquirer:
         self, own_party_id: str, urls: Mapping[str, str], seconds: float = ANSWER_SECONDS,
         auth: SiteSignature | None = None, ca_files: Mapping[str, str] | None = None,
         pinned: PinnedParties | None = None, dialed: Path | None = None, measures: Measures | None = None,
+        on_request: OnRequest | None = None,
     ) -> None:  # fmt: skip
         """`ca_files`: by party id, the certificates for its https server instead of the usual authorities. `pinned`
         recognises https servers by keys. `dialed`: the socket for parties that dial this one. `measures`
-        counts requests."""
+        counts requests; `on_request` is called after each of them."""
         self._own = own_party_id
         self._urls = urls
         self._seconds = seconds
         self._ca_files = ca_files or {}
-        self._http = PeerHttp(auth, pinned=pinned, dialed=dialed, measures=measures)
+        self._http = PeerHttp(auth, pinned=pinned, dialed=dialed, measures=measures, on_request=on_request)
 
     def ask(self, to: Party, endpoint: str, body: Mapping[str, Any]) -> Answer:
         """Return the party's answer at this path below `/v1`; retcode 104 if it does not answer or has no route."""

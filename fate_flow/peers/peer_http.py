@@ -17,7 +17,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from http.cookiejar import DefaultCookiePolicy
@@ -74,21 +74,26 @@ class AnswerTooLong(ValueError):
     """An answer is longer than allowed, or more of it than allowed is no body."""
 
 
+OnRequest = Callable[[str, str, bool], None]
+"""Called after a request: the party id, the URL, and whether there was an answer."""
+
+
 class PeerHttp:
     """Kept-alive connections to other parties' servers; may be shared by threads."""
 
     def __init__(
         self, auth: SiteSignature | None = None, connections: int = 10, pinned: Recognises | None = None,
-        dialed: Path | None = None, measures: Measures | None = None,
+        dialed: Path | None = None, measures: Measures | None = None, on_request: OnRequest | None = None,
     ) -> None:  # fmt: skip
         """`auth` signs each request, and checks the answers that have to be signed; at most `connections` to one
         server are kept open. `pinned`: the parties whose https servers are recognised by their keys, instead of by
         certificates of an authority. `dialed`: the socket of the own gateway for parties that keep connections open
-        there (`dialed.py`). `measures`: where requests are counted."""
+        there (`dialed.py`). `measures`: where requests are counted. `on_request` is called after each of them."""
         self._auth = auth
         self._connections = connections
         self._pinned = pinned
         self._measures = measures or Unmeasured()
+        self._on_request: OnRequest = on_request or (lambda *_: None)
         self._session = self._make_session(_Adapter(pool_connections=_MOST_SERVERS, pool_maxsize=connections))
         self._sessions: dict[str, tuple[Recognised, _Session]] = {}
         adapter = None if dialed is None else _DialedAdapter(dialed, connections, pinned)
@@ -119,9 +124,11 @@ class PeerHttp:
                 answer = self._exchange(url, request, bounds, most_bytes)
         except (requests.RequestException, ValueError) as error:
             self._measures.count(PEER_REQUESTS, _party_of(request), class_of_error(error))
+            self._on_request(_party_of(request), url, False)
             raise
         else:
             self._measures.count(PEER_REQUESTS, _party_of(request), ANSWERED)
+            self._on_request(_party_of(request), url, True)
             self._measures.observe(PEER_SECONDS, _party_of(request), value=time.monotonic() - begin)
             return answer
         finally:

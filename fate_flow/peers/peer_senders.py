@@ -51,7 +51,7 @@ from fate_flow.core.wire.v1.heartbeat import (
 from fate_flow.core.wire.v1.paths import BATCH, HEARTBEAT
 from fate_flow.core.wire.v1.plain_v1 import NO_SUCH_ROUTE, body_for_unknown
 from fate_flow.peers.network_errors import class_of_error, describe_network_error
-from fate_flow.peers.peer_http import PeerHttp, PeerResponse
+from fate_flow.peers.peer_http import OnRequest, PeerHttp, PeerResponse
 from fate_flow.peers.pinned import PinnedParties
 from fate_flow.peers.send_queue import CLOSED, Jobs, SendQueue, Work
 from fate_flow.peers.signature import SiteSignature
@@ -143,6 +143,7 @@ class PeerSender:
     measures: Measures | None = None     # where requests are counted
     spans: Spans = field(default_factory=NoSpans)        # where each try to send a command leaves one
     heads: Heads | None = None       # None: nothing is recorded here
+    on_request: OnRequest | None = None
     _wake: threading.Condition = field(default_factory=threading.Condition)
     _is_closed: bool = False
     _round_trip: float | None = None     # seconds, a moving mean
@@ -151,7 +152,8 @@ class PeerSender:
     def __post_init__(self) -> None:
         self._queue = SendQueue(self.party_silence, self.first_pause, self.probe_pause, self.timeout, self.longest_gap)
         self._http = PeerHttp(
-            self.auth, connections=1, pinned=self.pinned, dialed=self.dialed, measures=self.measures
+            self.auth, connections=1, pinned=self.pinned, dialed=self.dialed, measures=self.measures,
+            on_request=self.on_request,
         )
         self._thread = threading.Thread(target=self._run, name=f"lane-{self.party_id}", daemon=True)
         self._thread.start()

@@ -26,6 +26,7 @@ from fate_flow.peers.signature import SiteSignature
 from fate_flow.records.measures.kept_measures import KeptMeasures
 from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.other_parties.answer_keys import expecting_answers
+from fate_flow.server.other_parties.inquirers import call_back_of, inquirer_of, waiting_at_once
 from fate_flow.server.other_parties.party_routes import with_joined_routes
 from fate_flow.server.peer_tls import pinned_parties
 from fate_flow.server.periodic.record_sealer import keys_of_record
@@ -35,18 +36,16 @@ from fate_flow.server.runtime import (
     JobIds,
     Wakeups,
     build_context,
-    call_back_of,
     disk_of,
-    inquirer_of,
     open_log,
     open_spool,
     open_store,
     secret_of,
     stream_calls,
-    waiting_at_once,
     wake_scheduler,
 )
 from fate_flow.server.tracing.process_spans import ProcessSpans
+from fate_flow.services.context.counted_record import RequestRecord
 from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.services.participant.call_back import is_silent_to
 from fate_flow.services.use_cases.use_cases import UseCases
@@ -121,8 +120,10 @@ class HttpProcesses:
         )
         signature = expecting_answers(self.signature, settings, store)
         pinned = pinned_parties(settings, store)
-        inquirer = inquirer_of(settings, signature, pinned, measures)
-        call_back = call_back_of(settings, signature, pinned, measures, is_silent_to(context))
+        requests = RequestRecord(context) if context.keeps_record else None
+        sent = requests.sent if requests else None
+        inquirer = inquirer_of(settings, signature, pinned, measures, on_request=sent)
+        call_back = call_back_of(settings, signature, pinned, measures, is_silent_to(context), sent)
         use_cases = UseCases(
             context,
             wake_scheduler(self.wakeups.scheduler),
@@ -131,7 +132,7 @@ class HttpProcesses:
         )
         services = Services(
             settings, context, use_cases, Views(store.database, segment_files=store.segment_files), JobIds(),
-            inquirer.ask, record_keys=lambda: keys_of_record(context, settings),
+            inquirer.ask, record_keys=lambda: keys_of_record(context, settings), requests=requests,
         )  # fmt: skip
         own = self.signature
         return create_public_app(

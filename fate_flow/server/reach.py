@@ -12,9 +12,10 @@ from fate_flow.core.wire.v1.queries import intake_query, way_back_in
 from fate_flow.peers.inquiry import Inquirer, why_unreached
 from fate_flow.peers.pinned import PinnedParties, SeenTls
 from fate_flow.server.other_parties.answer_keys import expecting_answers
+from fate_flow.server.other_parties.inquirers import inquirer_of
 from fate_flow.server.other_parties.party_routes import with_joined_routes
 from fate_flow.server.peer_tls import pinned_parties
-from fate_flow.server.runtime import inquirer_of, signature_of
+from fate_flow.server.runtime import signature_of
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.asking import Ask, HeldNow, ask_what_is_held, parties_to_ask
 from fate_flow.settings.settings import Settings

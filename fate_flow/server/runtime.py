@@ -32,7 +32,6 @@ from fate_flow.core.wire.v1.job_answers import MOST_PLACES
 from fate_flow.core.wire.v1.paths import deliver_path
 from fate_flow.engines.local.program_user import PASSES
 from fate_flow.engines.local.programs import ConfiguredProgramPolicy
-from fate_flow.peers.inquiry import ANSWER_SECONDS, Inquirer
 from fate_flow.peers.key_changes import own_signature
 from fate_flow.peers.network_errors import describe_network_error
 from fate_flow.peers.peer_http import PeerHttp, PeerResponse
@@ -52,13 +51,12 @@ from fate_flow.server.engines.kinds import build_engines
 from fate_flow.server.engines.parts import EngineParts
 from fate_flow.server.home_disk import DiskReserve, HomeDisk
 from fate_flow.server.model_store import ModelStore
-from fate_flow.server.other_parties.party_routes import RouteUrls
+from fate_flow.server.other_parties.inquirers import call_backs_at_once
 from fate_flow.server.party_disk import PartyDiskUse
 from fate_flow.server.periodic.log_keeper import bounds_of
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.ports import BoundEffect, Context, Keep, Rules
 from fate_flow.services.context.wall_clock import now_on_the_wall
-from fate_flow.services.participant.call_back import CallBack
 from fate_flow.services.participant.stream_calls import StreamCalls, opens_all
 from fate_flow.services.use_cases.units import Wake
 from fate_flow.settings.client_keys import make_client_keys
@@ -406,46 +404,10 @@ class Forwarder:
         return _forward_answer(response, party_id)
 
 
-def waiting_at_once(http_threads: int) -> int:
-    """Return how many handlers of a process may wait for other parties to accept a submit.
-
-    One more than those that call back stays free, since a party that is asked to accept calls back."""
-    return max(1, min(http_threads * 3 // 4, http_threads - call_backs_at_once(http_threads) - 1))
-
-
-def call_backs_at_once(http_threads: int) -> int:
-    """Return how many handlers of a process may call back an initiator, which may never answer."""
-    return max(1, min(4, http_threads // 8))
-
-
 def stream_calls(settings: Settings) -> StreamCalls:
     """Return the check whether this party can open the streams of a job; without a gateway, others refuse them."""
     calls = GatewayCalls(settings.streams_socket) if settings.has_gateway else opens_all
     return StreamCalls(calls, call_backs_at_once(settings.http_threads))
-
-
-def inquirer_of(
-    settings: Settings, signature: SiteSignature | None, pinned: PinnedParties, measures: Measures | None = None,
-    seconds: float = ANSWER_SECONDS,
-) -> Inquirer:  # fmt: skip
-    """Return what asks other parties for clients; `seconds`: how long it waits for an answer."""
-    ca_files = {party_id: route.ca_file for party_id, route in settings.routes.items() if route.ca_file}
-    return Inquirer(
-        settings.party_id, RouteUrls(settings.routes), seconds, signature, ca_files, pinned, settings.dialed_socket,
-        measures,
-    )  # fmt: skip
-
-
-def call_back_of(
-    settings: Settings, signature: SiteSignature | None, pinned: PinnedParties, measures: Measures,
-    is_silent: Callable[[str], bool],
-) -> CallBack:  # fmt: skip
-    """Return the check whether an initiator can be reached; `is_silent`: as `CallBack`."""
-    caller = inquirer_of(settings, signature, pinned, measures, _CALL_BACK_SECONDS)
-    return CallBack(caller.why_unreached, is_silent, call_backs_at_once(settings.http_threads))
-
-
-_CALL_BACK_SECONDS = 3.0         # the longest time that a party delays its answer to `create`
 
 
 def _forward_answer(response: PeerResponse, party_id: str) -> ForwardReply:

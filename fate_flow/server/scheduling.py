@@ -35,6 +35,7 @@ from fate_flow.server.exporting.parts import export_work
 from fate_flow.server.home_disk import LOOK_SECONDS, DiskWatch
 from fate_flow.server.notifying.parts import notifying_work
 from fate_flow.server.other_parties.answer_keys import expecting_answers
+from fate_flow.server.other_parties.inquirers import inquirer_of
 from fate_flow.server.other_parties.party_routes import RouteUrls, with_joined_routes
 from fate_flow.server.party_disk import PartyDisk
 from fate_flow.server.peer_tls import pinned_parties
@@ -54,7 +55,6 @@ from fate_flow.server.runtime import (
     SenderLog,
     Wakeups,
     build_context,
-    inquirer_of,
     keep_of,
     open_log,
     open_store,
@@ -62,6 +62,7 @@ from fate_flow.server.runtime import (
     write_json,
 )
 from fate_flow.server.tracing.process_spans import ProcessSpans
+from fate_flow.services.context.counted_record import RequestRecord
 from fate_flow.services.context.pending import CapacityNotice
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.stopwatch import AwakeClock
@@ -111,6 +112,8 @@ class SchedulerLoop:
             build_context(settings, wakeups, worker_url, self._record, store, self._effect_runner, measures),
             spans=spans.start("scheduler"),
         )
+        self._requests = RequestRecord(replace(context, specs={})) if context.keeps_record else None
+        sent = self._requests.sent if self._requests else None
         listener = PeerListener(self._on_answers, self._on_heartbeat, self._on_silence, self._on_failure)
         self._senders = PeerSenders(self._sender, listener)
         self._listener = listener
@@ -135,7 +138,7 @@ class SchedulerLoop:
         # With its own cache of parsed documents: another thread must not change that of the scheduler.
         tidying = replace(context, specs={})
         retention, disk = _sweeper(settings, tidying), PartyDisk(settings, tidying)
-        inquirer = inquirer_of(settings, self._auth, self._pinned, measures)
+        inquirer = inquirer_of(settings, self._auth, self._pinned, measures, on_request=sent)
         self._record_work = record_work(
             settings, replace(context, specs={}), inquirer, lambda: self._scheduler.is_in_charge, store.close,
             wakeups.sealer, store.without_sync,
@@ -167,6 +170,7 @@ class SchedulerLoop:
             longest_gap=limits.heartbeat_interval + min(_LONGEST_WORK, limits.party_silence / 2), ca_file=route.ca_file,
             pinned=self._pinned, dialed=self._settings.dialed_socket, measures=self._measures,
             spans=self._context.spans, heads=self._record_work.heads if self._record_work else None,
+            on_request=self._requests.sent if self._requests else None,
         )  # fmt: skip
 
     def _on_answers(self, answers: list[tuple[Command, Answer]]) -> None:
@@ -211,6 +215,8 @@ class SchedulerLoop:
             self._ticks.stop()
             stop_all(self._beside)
             self._senders.close()
+            if self._requests:
+                self._requests.finish()
             self._scheduler.release_scheduler_lease()
             self._effect_runner.finish()
             self._spans.finish()

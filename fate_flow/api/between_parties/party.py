@@ -52,6 +52,7 @@ from fate_flow.core.wire.v1.paths import (
     HISTORY,
     INTAKE,
     KEYS,
+    LISTED,
     OUTPUT_TABLE,
     VALIDATE,
     output_table_path,
@@ -86,7 +87,7 @@ def blueprint(services: Services, lines: PartyLines) -> Blueprint:
     party.post(HEARTBEAT)(routes.heartbeat)
     party.post(VALIDATE)(routes.validate)
     party.post(HISTORY)(routes.history)
-    party.post("/party/list")(routes.list_parties)
+    party.post(LISTED)(routes.list_parties)
     party.post(INTAKE)(routes.intake)
     party.post(KEYS)(routes.keys)
     party.post(route_of(OUTPUT_TABLE))(routes.output_table)

@@ -10,6 +10,7 @@ from typing import Any
 from fate_flow.api.http.caller import caller, trace_of_request
 from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
+from fate_flow.services.context.counted_record import RequestRecord
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.recording import record_questions
 from fate_flow.services.initiator.unaware import UnawareParties
@@ -33,6 +34,7 @@ class Services:
     ask_party: Ask
     unaware: UnawareParties = field(default_factory=UnawareParties)
     record_keys: Callable[[], Keys | None] = lambda: None     # by which the record is verified; None: it has no key
+    requests: RequestRecord | None = None    # counts requests between parties that have no entry of their own
 
     @contextmanager
     def asking(self, what: str, job_id: str = "") -> Iterator[Ask]:

@@ -31,6 +31,7 @@ class Kind(StrEnum):
     REPLIED = "replied"          # another party has asked about a job, and this one has answered (own log)
     DECISION = "decision"        # this party has accepted or refused what another one has asked for (own log)
     REFUSED = "refused"          # how many requests of a caller were refused within a minute (own log)
+    REQUESTS = "requests"        # how many requests without entries of their own passed within an hour (own log)
     WORKER = "worker"            # a worker was ordered, or has ended: what it was given and has made (own log)
     EXCHANGE = "exchange"        # what an attempt of a task has got from another seat, or sent to it (own log)
     KEYS = "keys"                # the key list by which others know this party from now on (own log)

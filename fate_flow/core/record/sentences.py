@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fate_flow.core.record.refusal_counts import MINUTE_MS, Cause
+from fate_flow.core.record.refusal_counts import Cause
+from fate_flow.core.record.request_counts import Direction
 from fate_flow.core.record.shown import ShownEntry
+from fate_flow.core.record.window_counts import MINUTE_MS
 from fate_flow.core.text.phrases import counted
 
 _WITH_TEXT = ("status", "act", "decision", "worker", "server")
@@ -87,6 +89,13 @@ def _span(said: Mapping[str, Any]) -> str:
     return "a minute" if minutes == 1 else f"{minutes} minutes"
 
 
+def _requests(said: Mapping[str, Any], _: ShownEntry) -> str:
+    way = "to" if said.get("direction") == Direction.SENT else "from"
+    unanswered = ", without an answer" if said.get("answered") is False else ""
+    whom = f"party {said['party']}" if "party" in said else "somebody whom no key has proved"
+    return f"{counted(said['count'], 'request')} ({said.get('what')}) {way} {whom}{unanswered}"
+
+
 def _worker(said: Mapping[str, Any], _: ShownEntry) -> str:
     return f"worker {said.get('worker')} of {said.get('party')}, {said.get('task')}, {said.get('step')}"
 
@@ -148,7 +157,7 @@ def command_of(said: Mapping[str, Any]) -> str:
 
 _SENTENCES: Mapping[str, Callable[[Mapping[str, Any], ShownEntry], str]] = {
     "status": _status, "act": _act, "question": _question, "replied": _replied, "decision": _decision,
-    "refused": _refused, "worker": _worker, "exchange": _exchange, "keys": _keys, "sent": _sent, "answered": _answered,
-    "received": _received, "head": _head, "segment": _segment, "epoch": _epoch,
+    "refused": _refused, "requests": _requests, "worker": _worker, "exchange": _exchange, "keys": _keys, "sent": _sent,
+    "answered": _answered, "received": _received, "head": _head, "segment": _segment, "epoch": _epoch,
     "server": _server,
 }  # fmt: skip

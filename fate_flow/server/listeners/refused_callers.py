@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from fate_flow.core.record.refusal_counts import Cause
 from fate_flow.gateway.refusals import Count, uncounted
-from fate_flow.services.context.refusal_record import RefusalRecord
+from fate_flow.services.context.counted_record import RefusalRecord
 from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.settings import Settings
 from fate_flow.store.contract.transaction import Transaction

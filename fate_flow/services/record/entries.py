@@ -18,6 +18,7 @@ from fate_flow.core.record.commitment import commitment, number_of
 from fate_flow.core.record.entry import OWN_LOG, Kind, NewEntry, log_with, new_entry
 from fate_flow.core.record.log import StoredEntry
 from fate_flow.core.record.refusal_counts import Refusals
+from fate_flow.core.record.request_counts import Requests
 from fate_flow.core.record.segment import Segment
 from fate_flow.core.wire.v1.job_answers import quota_in, why_in
 from fate_flow.core.wire.v1.recorded import answer_content, question_content, request_content
@@ -141,6 +142,15 @@ def of_refusals(one: Refusals, at: int, fresh_salt: FreshSalt) -> NewEntry:
         "count": one.count, "first": one.first, "last": one.last,
     }  # fmt: skip
     return _with_text(OWN_LOG, Kind.REFUSED, at, fields, "", "", one.address, fresh_salt)
+
+
+def of_requests(one: Requests, at: int, _: FreshSalt) -> NewEntry:
+    """Return the entry of requests that have none of their own."""
+    fields = {
+        "party": one.party_id, "what": one.what, "direction": one.direction.value, "count": one.count,
+        "first": one.first, "last": one.last, "answered": None if one.is_answered else False,
+    }  # fmt: skip
+    return new_entry(OWN_LOG, Kind.REQUESTS, at, fields)
 
 
 def of_worker(

@@ -8,6 +8,7 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -276,3 +277,14 @@ def test_a_certificate_for_another_address_is_refused(start: Start, tmp_path: Pa
 
 def test_a_bomb_of_the_hostile_server_is_one() -> None:
     assert gzip.decompress(gzip_of(b"two ", 3)) == b"two two two "
+
+
+def test_each_request_is_noted_once_with_whether_it_was_answered(start: Start) -> None:
+    seen: list[tuple[str, str, bool]] = []
+    http = PeerHttp(on_request=lambda *said: seen.append(said))
+    server, silent = start(once(answer(SUCCESS))), start(once(HEAD))
+    for one, seconds in ((server, ENOUGH), (silent, SECONDS)):
+        with suppress(requests.RequestException, ValueError):
+            http.post(f"{one.url}/v1/a", b"", {"DEST-PARTY-ID": "10000"}, seconds=seconds, most_bytes=MOST)
+    http.close()
+    assert seen == [("10000", f"{server.url}/v1/a", True), ("10000", f"{silent.url}/v1/a", False)]

@@ -36,6 +36,9 @@ RECORD_LOG = "/party/record/log"
 TASK_LOG = "/party/task/log"
 """Paths of our extensions that are not commands about one job. No path here has the leading `/v1`."""
 
+LISTED = "/party/list"
+"""Which parties this one knows, for other parties."""
+
 OUTPUT_TABLE = "/tracker/{job_id}/{component}/{role}/{party_id}/output/table"
 """FATE's query for the output tables of a component at a party of the same job (party-api-v1, section 5)."""
 
@@ -49,6 +52,19 @@ STREAM_CALL = "/stream/call/{from_role}/{from_party}/{to_role}/{to_party}"
 """Below `EXCHANGE`: asks whether streams could be opened, and opens none."""
 DOCUMENT = "document"
 """In the query of a stream or a chunk: the name of the document that the sender runs."""
+
+_UNRECORDED = {
+    HEARTBEAT: "heartbeat", INTAKE: "intake", KEYS: "key list", LISTED: "list", ADD_CHECKPOINT: "checkpoint",
+    HELD: "held", RECORD_LOG: "record log",
+}  # fmt: skip
+_STREAM_CALLS = EXCHANGE + STREAM_CALL.partition("{")[0]
+
+
+def kind_without_entry(path: str) -> str:
+    """Return of which kind a request between parties is that has no entry of its own in the record; empty for others.
+    `path`: without the leading `/v1`."""
+    return "stream call" if path.startswith(_STREAM_CALLS) else _UNRECORDED.get(path, "")
+
 
 _JOB_VERBS = {
     kind.value: kind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from fate_flow.api import app as public
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
 from fate_flow.core.record.entry import read_entry
+from fate_flow.services.context.counted_record import RequestRecord
 from tests.kit.api.client_world import World, make_world
 
 NOTED: list[tuple[str, str, int]] = []
@@ -56,6 +58,21 @@ def test_nothing_is_counted_of_requests_that_are_answered_or_are_wrong(world: Wo
     world.post("job/list/job", {})
     world.post("job/query", {"job_id": "no"})
     assert NOTED == []
+
+
+def test_requests_of_parties_that_have_no_entry_of_their_own_are_counted_if_they_are_answered(
+    world: World,
+) -> None:
+    counted: list[tuple[str, str]] = []
+    requests = RequestRecord(world.services.context)
+    requests.received = lambda *said: counted.append(said)  # type: ignore[method-assign]
+    world.app = public.create_public_app(replace(world.services, requests=requests))
+    while beat(world, **{"SRC-PARTY-ID": "10000"}) != 429:
+        pass
+    beat(world, **{"SRC-PARTY-ID": "no party"})
+    world.post("job/list/job", {})
+    assert set(counted) == {("10000", "/v1/party/heartbeat"), ("", "/v1/party/heartbeat")}
+    assert NOTED[0] == ("", "party", 429)
 
 
 def test_the_last_ones_are_written_when_the_process_ends(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ from fate_flow.core.record.refusal_counts import Cause
 from fate_flow.core.record.sentences import sentence_of
 from fate_flow.core.record.shown import shown_entry
 from fate_flow.core.wire.v1.recorded import answer_content, request_content
+from fate_flow.services.context.counted_record import RefusalRecord, RequestRecord
 from fate_flow.services.context.recording import record_act, record_act_in, record_answer, record_received
-from fate_flow.services.context.refusal_record import RefusalRecord
 from fate_flow.services.use_cases.joining import save_joined_party
 from fate_flow.services.use_cases.who_asked import note_act, note_who_asked
 from fate_flow.store.contract.transaction import Transaction
@@ -215,6 +215,38 @@ class FailingWrites:
         if self.error is not None:
             raise self.error
         return self._context.write(act)
+
+
+def test_requests_without_entries_of_their_own_are_one_entry_an_hour(server: HandServer) -> None:
+    due: list[tuple[float, Callable[[], None]]] = []
+    requests = RequestRecord(server.context, lambda seconds, act: due.append((seconds, act)))
+    url = "https://10.0.0.2:9380/v1"
+    for _ in range(720):
+        requests.sent("10000", f"{url}/party/heartbeat", True)
+        requests.received("10000", "/v1/party/heartbeat")
+    requests.sent("10000", f"{url}/party/heartbeat", False)
+    requests.sent("10000", f"{url}/party/{JOB_ID}/host/10000/align", True)
+    requests.sent("10000", f"{url}/exchange/stream/call/guest/9999/host/10000", True)
+    for path in (f"party/{JOB_ID}/host/10000/create", "party/batch", "party/history", "party/validate", "party/list/x"):
+        requests.sent("10000", f"{url}/{path}", True)
+        requests.received("10000", f"/v1/{path}")
+    requests.received("10000", f"/v1/party/{JOB_ID}/host/10000/align")       # a command, with an entry of its own
+    [(seconds, write)] = due
+    assert seconds > 3600
+    server.now += 3_600_000
+    write()
+
+    found = entries(server)
+    assert {(one.log, one.kind) for one in found} == {("own", "requests")}
+    assert [sentence_of(shown_entry(one)) for one in found] == [
+        "720 requests (heartbeat) to party 10000", "720 requests (heartbeat) from party 10000",
+        "1 request (heartbeat) to party 10000, without an answer", "1 request (align) to party 10000",
+        "1 request (stream call) to party 10000",
+    ]  # fmt: skip
+    assert read_entry(found[2].content) == {
+        "v": 1, "kind": "requests", "at": server.now, "party": "10000", "what": "heartbeat", "direction": "sent",
+        "count": 1, "first": NOW, "last": NOW, "answered": False,
+    }  # fmt: skip
 
 
 def test_who_is_refused_by_the_gateway_is_recorded_with_an_address_that_is_only_committed_to(

@@ -10,7 +10,7 @@ from fate_flow.core.model.job import Command, CommandKind
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.wire.v1.queries import CALL_BACK
-from fate_flow.server.runtime import call_backs_at_once, waiting_at_once
+from fate_flow.server.other_parties.inquirers import call_backs_at_once, waiting_at_once
 from fate_flow.services.participant.call_back import CallBack, is_silent_to
 from fate_flow.services.use_cases.use_cases import UseCases
 from tests.kit.services.hand_server import HandServer
