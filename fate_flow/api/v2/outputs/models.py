@@ -181,7 +181,7 @@ def _write_tar(file: IO[bytes], models: Sequence[tuple[str, Path]]) -> None:
                         target.addfile(head, source.extractfile(member) if member.isreg() else None)
             except (BadModel, OSError) as error:
                 text = os_error_text(error) if isinstance(error, OSError) else error
-                raise OperationFailed(f"the file of the output {output} cannot be read: {text}") from error
+                raise OperationFailed(f"the file of the output {output} cannot be copied into the tar: {text}") from error
 
 
 def _write_whole(target: Path, file: IO[bytes]) -> None:

@@ -120,7 +120,7 @@ def test_a_stored_file_that_is_no_packed_model_is_not_downloaded(
         if name:
             tar.addfile(tarfile.TarInfo(name))
     found = world.client.get(f"/v2/{DOWNLOAD}", query_string=task).json
-    assert "the file of the output model cannot be read" in found["message"], found
+    assert "the file of the output model cannot be copied into the tar" in found["message"], found
 
 
 def test_models_of_a_task_are_deleted(world: World, task: dict[str, str]) -> None:
