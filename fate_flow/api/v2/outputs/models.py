@@ -180,8 +180,9 @@ def _write_tar(file: IO[bytes], models: Sequence[tuple[str, Path]]) -> None:
                         head = _head(f"{output}/{member.name}", member)
                         target.addfile(head, source.extractfile(member) if member.isreg() else None)
             except (BadModel, OSError) as error:
-                text = os_error_text(error) if isinstance(error, OSError) else error
-                raise OperationFailed(f"the file of the output {output} cannot be copied into the tar: {text}") from error
+                why = os_error_text(error) if isinstance(error, OSError) else error
+                text = f"the file of the output {output} cannot be copied into the tar: {why}"
+                raise OperationFailed(text) from error
 
 
 def _write_whole(target: Path, file: IO[bytes]) -> None:
