@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from enum import StrEnum
+from typing import Any, Self
 
 TABLE, FILE, METRIC = "table", "file", "json_metric"
 """The kinds, as `type_name` in a task configuration and in a result file. A METRIC is a file with a task's metrics."""
@@ -32,6 +33,8 @@ STAGES = (DEFAULT_STAGE, "train", "predict", "cross_validation")
 """What a task does with its component, in FATE 2's words."""
 
 FILE_SCHEME = "file://"
+MOST_CONTENTS = 200            # of one worker
+LONGEST_URI = 1_000            # characters, of a content
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,40 @@ class Artifact:
 def file_at(path: str) -> Artifact:
     """Return the file at an absolute path."""
     return Artifact(FILE, f"{FILE_SCHEME}{path}")
+
+
+class Use(StrEnum):
+    """What a file is for the worker."""
+
+    PROGRAM = "program"
+    INPUT = "input"
+    OUTPUT = "output"
+
+
+@dataclass(frozen=True)
+class Content:
+    """A file at one moment: of a program when it began, of others when the worker had ended. `size`: bytes."""
+
+    use: Use
+    uri: str
+    sha256: str
+    size: int
+
+    def as_json(self) -> list[Any]:
+        return [self.use.value, self.uri, self.sha256, self.size]
+
+    @classmethod
+    def of(cls, value: Any) -> Self:
+        """Read the list of `as_json`. Raises TypeError, ValueError for any other."""
+        use, uri, sha256, size = value
+        if not isinstance(uri, str) or not isinstance(sha256, str) or not isinstance(size, int):
+            raise TypeError(f"no content: {value!r:.200}")
+        return cls(Use(use), uri[:LONGEST_URI], sha256[:64], size)
+
+
+def contents_in(listed: Any) -> tuple[Content, ...]:
+    """Raises TypeError, ValueError."""
+    return tuple(map(Content.of, listed[:MOST_CONTENTS]))
 
 
 @dataclass(frozen=True)

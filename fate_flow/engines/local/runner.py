@@ -26,6 +26,7 @@ from fate_flow.components.base.own_servers import machine_of_processes
 from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.child import NICENESS, become_worker, let_go_of_descriptors, reset_signals
+from fate_flow.engines.local.contents import Reader
 from fate_flow.engines.local.groups import Group, Groups
 from fate_flow.engines.local.lease import Lease, killed_in_time
 from fate_flow.engines.local.output import CapturedOutput
@@ -153,6 +154,9 @@ def _run_in(
     group: Group | None, spec: WorkerSpec, wakeup: _RunnerWakeup, sign: ShownSign, lease: Lease,
     until_recorded: ExitStack,
 ) -> Exit:  # fmt: skip
+    contents = Reader(spec.folder) if spec.reads_contents else None
+    if contents and spec.way == "exec":
+        contents.read_program(spec.argv)
     output = _captured(spec) if spec.output_max_bytes else None
     pid, report, has_begun = _start(spec, output, group, lease)
     until_recorded.enter_context(sign.shown_every(spec.sign_seconds))
@@ -171,10 +175,11 @@ def _run_in(
     message = os.read(report, 1000).decode(errors="replace")
     if message:
         return Exit(None, None, "not_started", message)
+    found = contents.at_the_end() if contents else ()
     if status.si_code == os.CLD_EXITED:
-        end = Exit(status.si_status, None, cause)
+        end = Exit(status.si_status, None, cause, contents=found)
     else:
-        end = Exit(None, status.si_status, cause)
+        end = Exit(None, status.si_status, cause, contents=found)
     return _out_of_memory(end, group, spec) if group and group.kills() else end
 
 

@@ -20,6 +20,7 @@ from typing import Any, Literal, Self, TypeVar, cast, get_args
 
 from fate_flow.components.base.own_servers import machine_of_processes
 from fate_flow.components.base.regular_file import NoRegularFile, open_regular
+from fate_flow.core.model.artifact import Content, contents_in
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.groups import Limits
 
@@ -69,6 +70,7 @@ class WorkerSpec:
     limits: Limits = field(default_factory=Limits)
     sign_seconds: float = 0.0           # how often the runner shows that it lives (`signs.py`); 0: nobody looks
     gather_seconds: float | None = None     # how long it waits for the others of its gang; 0: no limit; None: not
+    reads_contents: bool = False        # the runner says what the worker has run, read and made, by digests
 
     def __post_init__(self) -> None:
         for path in (self.folder, self.cwd, self.stdout, self.stderr, self.lease_file):
@@ -88,7 +90,8 @@ class WorkerSpec:
             "timeout_seconds": self.timeout_seconds, "grace_seconds": self.grace_seconds,
             "lease_file": str(self.lease_file or ""), "lease_seconds": self.lease_seconds,
             "output_max_bytes": self.output_max_bytes, "output_setting": self.output_setting,
-            "limits": asdict(self.limits), "sign_seconds": self.sign_seconds, "gather_seconds": self.gather_seconds})
+            "limits": asdict(self.limits), "sign_seconds": self.sign_seconds, "gather_seconds": self.gather_seconds,
+            "reads_contents": self.reads_contents})
 
     @classmethod
     def from_json(cls, folder: Path, text: str) -> Self:
@@ -103,7 +106,8 @@ class WorkerSpec:
             lease_seconds=value["lease_seconds"], output_max_bytes=value["output_max_bytes"],
             output_setting=value["output_setting"],
             limits=Limits(**value.get("limits", {})),     # an order of an earlier release has none
-            sign_seconds=value.get("sign_seconds", 0.0), gather_seconds=value.get("gather_seconds"))
+            sign_seconds=value.get("sign_seconds", 0.0), gather_seconds=value.get("gather_seconds"),
+            reads_contents=value.get("reads_contents", False))
 
 
 @dataclass(frozen=True)
@@ -194,10 +198,12 @@ class Exit:
     signal: int | None
     cause: Cause
     message: str = ""    # one line, if it did not start or had too little memory
+    contents: tuple[Content, ...] = ()
 
     def to_json(self) -> str:
         value = {"exit_code": self.exit_code, "signal": self.signal, "cause": self.cause}
-        return json.dumps({**value, "message": self.message} if self.message else value)
+        more = {"message": self.message, "contents": [one.as_json() for one in self.contents]}
+        return json.dumps({**value, **{key: said for key, said in more.items() if said}})
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
@@ -208,7 +214,7 @@ class Exit:
         """Read the object of `to_json`. Raises KeyError, TypeError, ValueError for any other."""
         return cls(
             _number_or_none(value["exit_code"]), _number_or_none(value["signal"]), _cause(value["cause"]),
-            str(value.get("message", "")),
+            str(value.get("message", "")), contents_in(value.get("contents", [])),
         )
 
 

@@ -180,6 +180,7 @@ class FolderWorkers(ABC):
             output_max_bytes=start.output_max_bytes,
             output_setting=start.output_setting,
             sign_seconds=self._sign_seconds,
+            reads_contents=self.settings.recording.is_on,
         )
 
     def _config(
@@ -280,6 +281,7 @@ class FolderWorkers(ABC):
         return Observation(
             seen.state, place, seen.exit.cause, seen.exit.exit_code, seen.exit.signal, said.succeeded,
             message or said.message or seen.exit.message, TaskOutputs(said.artifacts, said.summary),
+            contents=seen.exit.contents,
         )  # fmt: skip
 
     def _leaves_result(self, folder: Path) -> bool:

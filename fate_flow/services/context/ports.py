@@ -17,7 +17,7 @@ from fate_flow.core.metrics.form import MOST_BYTES_OF_JOB
 from fate_flow.core.metrics.measures import DATABASE_SECONDS, READ, WRITE, Measures, Unmeasured
 from fate_flow.core.metrics.spans import NoSpans, Spans
 from fate_flow.core.model.approval import ApprovalRule
-from fate_flow.core.model.artifact import Artifact
+from fate_flow.core.model.artifact import Artifact, Content
 from fate_flow.core.model.job import Command, EngineState, JobKey, TaskKey, Worker, WorkerPlace
 from fate_flow.core.model.modules import ModuleInfo
 from fate_flow.core.model.program import ProgramSpec
@@ -109,6 +109,7 @@ class Observation:
     is_placed: bool = False          # in state created: a cluster decides when it starts
     waits: str = ""                  # what it waits for there
     has_arrived: bool = False        # in state created: it could begin, and waits for the others of its gang
+    contents: tuple[Content, ...] = ()     # what it has run, read and made, as far as its runner has read it
 
     @property
     def exit(self) -> WorkerExit:
@@ -264,8 +265,7 @@ def why_absent(name: str, state: EngineState | None) -> str:
 
 
 def seen_without_engine(worker: Worker, why: str) -> Observation:
-    """Return how a worker of an engine that the configuration does not have counts: if it has started, it is lost, else
-    it never starts. `why`: the text of `why_absent`."""
+    """Return how a worker of an absent engine counts: as lost if it has started. `why`: the text of `why_absent`."""
     if worker.status is WorkerStatus.CREATED:
         return Observation("exited", cause="not_started", message=why)
     return Observation("lost", message=why)

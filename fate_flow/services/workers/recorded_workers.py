@@ -1,7 +1,8 @@
 """What the record says of a worker: what it was given when it was ordered, and what it has made when it ended.
 
-Only digests that the server knows are in it: of parameters, of files that came with the job, of programs that the
-document names by their digest, and of packed models. Tables and files of this party are named, not read.
+What was ordered has the digests that the server knows: of parameters, of files that came with the job, and of programs
+that the document names by their digest. The program, the tables and the files of this party are read by the runner,
+on the machine where they are; their digests come with the end.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
-from fate_flow.core.model.artifact import Artifact
+from fate_flow.core.model.artifact import Artifact, Content
 from fate_flow.core.model.job import Worker
 from fate_flow.core.model.program import InputFile
 from fate_flow.core.model.reasons import Reason
@@ -31,7 +32,12 @@ def record_end(unit: UnitOfWork, worker: Worker, reason: Reason, seen: Observati
     if unit.context.keeps_record:
         made = _listed(seen.made.artifacts)
         ended = {"code": seen.exit_code, "signal": seen.signal, "reason": reason.value}
-        record_worker(unit, worker, "ended", {**_said(ended), "outputs": made})
+        contents = [_said_of(one) for one in seen.contents]
+        record_worker(unit, worker, "ended", {**_said({**ended, "contents": contents or None}), "outputs": made})
+
+
+def _said_of(one: Content) -> dict[str, Any]:
+    return {"use": one.use.value, "uri": one.uri, "sha256": one.sha256, "size": one.size}
 
 
 def _given(order: LaunchOrder) -> dict[str, Any]:

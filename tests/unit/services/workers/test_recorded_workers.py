@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
-from fate_flow.core.model.artifact import Artifact
+from fate_flow.core.model.artifact import Artifact, Content, Use
 from fate_flow.core.model.job import CommandKind
 from fate_flow.core.record.commitment import opens
 from fate_flow.core.record.entry import read_entry
@@ -56,6 +57,19 @@ def test_the_end_of_a_worker_is_recorded_with_the_digests_of_what_it_has_made() 
     assert said["outputs"] == [
         {"key": "model", "kind": "json_model", "uri": "file:///m", "sha256": "ab" * 32, "size": 5}
     ]  # fmt: skip
+
+
+def test_the_end_of_a_worker_has_the_digests_of_what_its_runner_has_read() -> None:
+    host = a_recording_host()
+    seen = with_outputs(Artifact("table", "standalone:///d/n/t", key="data"))
+    read = ((Use.PROGRAM, "file:///bin/x", "cd" * 32, 7), (Use.OUTPUT, "standalone:///d/n/t", "ab" * 32, 5))
+    contents = tuple(Content(*one) for one in read)
+    host.engine.sights[worker_of(host)] = replace(seen, contents=contents)
+    host.watch()
+    assert json.loads(workers_in(host)[-1].text)["contents"] == [
+        {"use": "program", "uri": "file:///bin/x", "sha256": "cd" * 32, "size": 7},
+        {"use": "output", "uri": "standalone:///d/n/t", "sha256": "ab" * 32, "size": 5},
+    ]
 
 
 def test_the_end_of_a_worker_that_failed_is_recorded() -> None:
