@@ -56,9 +56,7 @@ from fate_flow.api.v1.tables import connectors, data, tables, template, tracking
 from fate_flow.core.access.joined_party import FROM, Contact
 from fate_flow.core.access.site import SiteKey
 from fate_flow.core.metrics.measures import HTTP_REQUESTS, HTTP_SECONDS, Measures, Unmeasured
-from fate_flow.core.model.errors import BadRequest, FlowError
-from fate_flow.core.model.grammar import check_party_id
-from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
+from fate_flow.core.model.errors import FlowError
 from fate_flow.core.wire.v1.retcodes import OF_PERMISSIONS, OF_QUOTAS, retcode_of
 from fate_flow.relay.spool import Spool
 from fate_flow.relay.stream_sessions import StreamSessions
@@ -124,25 +122,19 @@ def _record_counts(app: Flask, refusals: RefusalRecord, requests: RequestRecord 
         proved = str(request.environ.get(PARTY) or "")
         if retcode in OF_PERMISSIONS | OF_QUOTAS:
             refusals.note(proved, _for_whom(request.path), retcode)
-        elif requests is not None and is_for_parties(request.path):
-            requests.received(proved or _said_party(request.headers.get(SRC_PARTY_ID, "")), request.path)
+        elif requests is not None and request.url_rule is not None and is_for_parties(request.path):
+            requests.received(proved, request.path)
         return answer
 
     def finish() -> None:
-        refusals.finish()
-        if requests is not None:
-            requests.finish()
+        try:
+            refusals.finish()
+        finally:
+            if requests is not None:
+                requests.finish()
 
     app.after_request(note)
     app.extensions[AT_END] = finish
-
-
-def _said_party(text: str) -> str:
-    """Return the party that a caller says it is, if no key proves it; empty for what is no party id."""
-    try:
-        return check_party_id(text)
-    except BadRequest:
-        return ""
 
 
 def _for_whom(path: str) -> str:

@@ -215,9 +215,9 @@ class SchedulerLoop:
             self._ticks.stop()
             stop_all(self._beside)
             self._senders.close()
+            self._scheduler.release_scheduler_lease()
             if self._requests:
                 self._requests.finish()
-            self._scheduler.release_scheduler_lease()
             self._effect_runner.finish()
             self._spans.finish()
             self._record.close()

@@ -77,11 +77,14 @@ def _checked(bundle: Bundle, policy: Policy) -> int:
 
 
 def _accused(listed: Sequence[TwoPasts], policy: Policy) -> int:
-    """Raises BadBundle."""
-    for first, second in [one.heads(policy, has_signed) for one in listed]:
+    """Evidence against logs of which the policy has no key is passed over. Raises BadBundle, also if none is left."""
+    known = [one for one in listed if one.origin in policy.logs] or listed
+    for first, second in [one.heads(policy, has_signed) for one in known]:
         which = "with two roots" if first.size == second.size else f"and {second.size} that begin otherwise"
         click.echo(one_line(f"PROOF: {first.origin}: signed are {counted(first.size, 'entry', 'entries')}, {which}"))
-    tell(f"{counted(len(listed), 'log has', 'logs have')} two pasts, signed by their own party")
+    tell(f"{counted(len(known), 'log has', 'logs have')} two pasts, signed by their own party")
+    if left := len(listed) - len(known):
+        tell(f"passed over: {counted(left, 'log')} of which the policy has no key")
     return ACCUSED
 
 

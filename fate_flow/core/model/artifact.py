@@ -92,6 +92,7 @@ class Content:
         use, uri, sha256, size = value
         if not isinstance(uri, str) or not isinstance(sha256, str) or not isinstance(size, int):
             raise TypeError(f"no content: {value!r:.200}")
+        uri.encode()                   # a record has no other text
         return cls(Use(use), uri[:LONGEST_URI], sha256[:64], size)
 
 

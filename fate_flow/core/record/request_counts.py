@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
-from fate_flow.core.record.window_counts import Counted, WindowCounts
+from fate_flow.core.record.window_counts import Counted
 
 HOUR_MS = 3_600_000
-_MOST = 1_000                    # parties and kinds in one hour; the others of it are counted together
 
 
 class Direction(StrEnum):
@@ -21,21 +20,10 @@ class Direction(StrEnum):
 @dataclass(frozen=True)
 class Requests(Counted):
     """How many requests between this party and another one that have no entry of their own, within an hour. `what`:
-    their kind; `is_answered`: false for those that were sent and got no answer."""
+    their kind. `party_id`: empty for those of which no key has proved who sent them. `is_answered`: false for those
+    that were sent, and got no answer."""
 
     party_id: str
     what: str
     direction: Direction
     is_answered: bool
-
-
-class RequestCounts(WindowCounts[Requests]):
-    """Counts requests by hour."""
-
-    def __init__(self) -> None:
-        super().__init__(HOUR_MS)
-
-    def _counted_as(self, window: int, alike: Requests) -> Requests:
-        """Who may say that it is any party invents no more than so many."""
-        is_new = (window, alike) not in self._of
-        return replace(alike, party_id="") if is_new and len(self._of) >= _MOST else alike

@@ -6,7 +6,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,60 +17,76 @@ from fate_flow.components.providers.program_order import Order
 from fate_flow.components.tables.table_uri import SCHEME, BadTableUri, parse_uri
 from fate_flow.core.model.artifact import FILE_SCHEME, LONGEST_URI, MOST_CONTENTS, Content, Use
 from fate_flow.core.text.yaml_text import read_yaml_text
-from fate_flow.engines.local.programs import NotAllowed, find_program
+from fate_flow.engines.local.programs import find_program
 from fate_flow.engines.local.worker import RESULT
 
 CONFIG = "config.yaml"
-_MOST_BYTES = 8 << 30          # that are read of one worker: the end of a share waits for it
+_MOST_BYTES = 8 << 30          # that are read of one worker
+_SECONDS = 120.0               # after its end; the end of its share waits for it
+_LARGEST_PROGRAM, _PROGRAM_SECONDS = 64 << 20, 3.0     # before its start
 _LONGEST_DOCUMENT = 16 << 20
 _PIECE = 1 << 20
 
 
 class Reader:
-    """Reads the files of one worker, up to a limit. What cannot be read has no digest: its place says nothing then."""
+    """Reads the files of one worker, up to limits of number, size and time. What cannot be read has no digest.
+
+    It raises nothing: a worker has ended as it has, whatever it names as its files."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._left = folder, _MOST_BYTES
-        self._found: dict[tuple[Use, str], Content] = {}
+        self._tried: set[tuple[Use, str]] = set()
+        self._found: list[Content] = []
 
     def read_program(self, argv: tuple[str, ...]) -> None:
-        """Read the program that the worker becomes."""
-        try:
+        """Read the program that the worker becomes. Nobody sees a sign of the worker meanwhile, so a large one is left
+        out."""
+        with suppress(Exception):      # the launch says what is wrong
             order = Order.read(self._folder)
-            self._read(Use.PROGRAM, FILE_SCHEME + str(find_program((order.argv if order else argv)[0])))
-        except (NotAllowed, LookupError, OSError, TypeError, ValueError):
-            return                 # the launch says what is wrong
+            path = find_program((order.argv if order else argv)[0])
+            self._read(Use.PROGRAM, f"{FILE_SCHEME}{path}", _LARGEST_PROGRAM, time.monotonic() + _PROGRAM_SECONDS)
 
     def at_the_end(self) -> tuple[Content, ...]:
         """Read what the worker has read and made, and return all that was found."""
-        for uri in _uris(_document(self._folder / CONFIG).get("input_artifacts")):
-            self._read(Use.INPUT, uri)
-        said = _document(self._folder / RESULT).get("io_meta")
-        for uri in _uris(said.get("outputs") if isinstance(said, dict) else None):
-            self._read(Use.OUTPUT, uri)
-        return tuple(self._found.values())
+        deadline = time.monotonic() + _SECONDS
+        with suppress(Exception):
+            for uri in _uris(_document(self._folder / CONFIG).get("input_artifacts")):
+                self._read(Use.INPUT, uri, self._left, deadline)
+            said = _document(self._folder / RESULT).get("io_meta")
+            for uri in _uris(said.get("outputs") if isinstance(said, dict) else None):
+                self._read(Use.OUTPUT, uri, self._left, deadline)
+        return tuple(self._found)
 
-    def _read(self, use: Use, uri: str) -> None:
-        if (use, uri) in self._found or len(self._found) >= MOST_CONTENTS or len(uri) > LONGEST_URI:
+    def _read(self, use: Use, uri: str, most: int, deadline: float) -> None:
+        if (use, uri) in self._tried or len(self._tried) >= MOST_CONTENTS or not _is_text(uri):
             return
+        self._tried.add((use, uri))
         path = _path_of(uri)
         if path is None:
             return
+        read, digest = 0, hashlib.sha256()
         try:
             with open_regular(str(path)) as file:
                 size = os.fstat(file.fileno()).st_size
-                if size > self._left:
-                    return
-                digest, read = hashlib.sha256(), 0
-                while piece := file.read(_PIECE):
+                while size <= most and read <= size and time.monotonic() < deadline:     # one that grows is not read
+                    piece = file.read(_PIECE)
+                    if not piece:
+                        self._found.append(Content(use, uri, digest.hexdigest(), read))
+                        return
                     digest.update(piece)
                     read += len(piece)
-                    if read > size:
-                        return         # it grows: somebody still writes
-        except OSError:
+        except (OSError, ValueError):
             return
-        self._left -= read
-        self._found[use, uri] = Content(use, uri, digest.hexdigest(), read)
+        finally:
+            self._left -= read
+
+
+def _is_text(uri: str) -> bool:
+    """Return whether a record can have this text: a worker may name a file by bytes that are none."""
+    try:
+        return len(uri) <= LONGEST_URI and bool(uri.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _document(path: Path) -> Mapping[str, Any]:

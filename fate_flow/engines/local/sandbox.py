@@ -133,13 +133,14 @@ class Sandbox:
 
 def _hiding(home: Path) -> tuple[str, ...]:
     """Return the arguments that hide a home. Bubblewrap mounts nothing where its user does not reach: the folder that
-    closes the way is hidden instead."""
-    for folder in (home, *home.parents):
+    closes the way is hidden instead. Raises OSError if it cannot be known where the home is."""
+    real = Path(os.path.realpath(home))          # else a folder that only has a link in it would be hidden
+    for folder in (real, *real.parents):
         try:
             return ("--tmpfs", str(folder)) if S_ISDIR(folder.stat().st_mode) else ()
         except PermissionError:
             continue
-        except OSError:                # there is none
+        except (FileNotFoundError, NotADirectoryError):
             break
     return ()
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from fate_flow.core.model.errors import CommitUnknown, StorageFailed
 from fate_flow.core.record.entry import NewEntry
 from fate_flow.core.record.refusal_counts import RefusalCounts, Refusals
-from fate_flow.core.record.request_counts import Direction, RequestCounts, Requests
+from fate_flow.core.record.request_counts import HOUR_MS, Direction, Requests
 from fate_flow.core.record.window_counts import Counted, WindowCounts
 from fate_flow.core.wire.v1.paths import kind_without_entry
 from fate_flow.services.record.entries import FreshSalt, of_refusals, of_requests
@@ -72,7 +72,14 @@ class CountedRecord(Generic[V]):
             self._counts.add(one)
             is_first, self._is_due = not self._is_due, True
         if is_first:
+            self._write_later()
+
+    def _write_later(self) -> None:
+        try:
             self._later(self._after_seconds, self.write)
+        except RuntimeError:             # there can be no thread now: the next one that is counted tries again
+            with self._lock:
+                self._is_due = False
 
     def write(self) -> None:
         """Write the counts of the windows that are over; those of the present one follow later."""
@@ -85,7 +92,7 @@ class CountedRecord(Generic[V]):
             with self._lock:
                 self._is_due = is_due = not self._counts.is_empty()
             if is_due:
-                self._later(self._after_seconds, self.write)
+                self._write_later()
 
     def finish(self) -> None:
         """Write those of the present window, too, at the end of the process. They are lost if that fails."""
@@ -127,7 +134,7 @@ class RequestRecord(CountedRecord[Requests]):
     """Requests between parties that have no entry of their own, by hour."""
 
     def __init__(self, context: Writes, later: Later = _in_a_thread) -> None:
-        super().__init__(context, RequestCounts(), of_requests, "requests", later)
+        super().__init__(context, WindowCounts(HOUR_MS), of_requests, "requests", later)
 
     def sent(self, party_id: str, url: str, is_answered: bool) -> None:
         """Count a request of this party to another one; most have entries of their own, and are not counted."""

@@ -7,9 +7,11 @@ import os
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
+from fate_flow.components.base.regular_file import open_regular
 from fate_flow.components.providers.program_order import ORDER, PEERS, Order
 from fate_flow.components.tables.table_uri import TableAddress
 from fate_flow.core.model.artifact import MOST_CONTENTS, Content, Use
@@ -56,7 +58,9 @@ def test_the_end_has_the_digests_of_program_inputs_and_outputs(site: Site, tmp_p
     spec.folder.mkdir(parents=True)
     outputs = {"data": {"out": [{"uri": f"file://{made}", "type_name": "file", "metadata": {}}]}}
     result = json.dumps({"status": {"code": 0}, "io_meta": {"outputs": outputs}})
-    program.write_text(f"#!/bin/sh\necho made > {made}\necho '{result}' > {spec.folder}/result.json\necho >> $0\n")
+    program.write_text(
+        f"#!/bin/sh\necho made > '{made}'\necho '{result}' > '{spec.folder}/result.json'\necho >> \"$0\"\n"
+    )
     program.chmod(0o700)
     begun = content(Use.PROGRAM, program)
     stored = {"uri": f"file://{tmp_path}/m", "stored": {"sha256": "ab" * 32, "bytes": 3}}
@@ -90,9 +94,39 @@ def test_what_is_no_file_is_left_out_and_holds_up_nothing(tmp_path: Path) -> Non
     names = ("pipe", "none", "", "file")
     found = read_by(
         tmp_path, *(f"file://{tmp_path / name}" for name in names), "http://a/b", "standalone://x", "file://relative",
-        "file:///" + "x" * 2_000, "file:///dev/zero",
+        "file:///" + "x" * 2_000, "file:///dev/zero", "file:///a\0b", "file:///proc/kallsyms",
     )  # fmt: skip
     assert found == [f"file://{tmp_path}/file"]
+
+
+def test_a_name_that_is_no_text_is_left_out_and_refused(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"\xff")).write_text("x")
+    (tmp_path / "config.yaml").write_text(json.dumps({"input_artifacts": [{"uri": f"file://{tmp_path}/\udcff"}]}))
+    assert Reader(tmp_path).at_the_end() == ()
+    with pytest.raises(ValueError, match="surrogates"):
+        Content.of(["input", "file:///\udcff", "ab" * 32, 1])
+
+
+def test_a_file_that_is_named_again_and_again_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def failing(path: str) -> BinaryIO:
+        tried.append(path)
+        if "broken" in path:
+            raise OSError(5, "broken")
+        return open_regular(path)
+
+    monkeypatch.setattr(contents, "open_regular", failing)
+    assert read_by(tmp_path, *["file:///broken"] * 50, *(f"file:///broken{number}" for number in range(500))) == []
+    assert len([one for one in tried if "broken" in one]) == MOST_CONTENTS
+
+
+def test_a_large_program_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "_LARGEST_PROGRAM", 3)
+    (tmp_path / "program").write_text("1234")
+    reader = Reader(tmp_path)
+    reader.read_program((str(tmp_path / "program"),))
+    assert reader.at_the_end() == ()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"input_artifacts": 7}', '{"input_artifacts": [[{"uri": 3}]]}'])

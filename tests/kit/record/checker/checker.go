@@ -192,12 +192,21 @@ func checkAnchor(anchor proved, consistency []string, entries []proved) error {
 	if err != nil {
 		return err
 	}
+	isOf := false
 	for _, one := range entries {
-		if one.Origin == held.Origin {
-			return tlog.CheckTree(tlog.TreeProof(hashes), one.Size, one.root, int64(held.Size), tlog.Hash(held.Hash))
+		if one.Origin != held.Origin {
+			continue
+		}
+		isOf = true
+		proof := tlog.TreeProof(hashes)
+		if err := tlog.CheckTree(proof, one.Size, one.root, int64(held.Size), tlog.Hash(held.Hash)); err != nil {
+			return err
 		}
 	}
-	return fmt.Errorf("no entry is of %s", held.Origin)
+	if !isOf {
+		return fmt.Errorf("no entry is of %s", held.Origin)
+	}
+	return nil
 }
 
 // checkEvidence checks that each two heads were signed by their own log, and that no log can have both.
@@ -223,6 +232,9 @@ func checkEvidence(file, policyFile string) (any, error) {
 	}
 	if found.Format != "fate_flow record evidence" || found.Version != 1 {
 		return nil, fmt.Errorf("%q of version %d is no evidence", found.Format, found.Version)
+	}
+	if len(found.Evidence) == 0 {
+		return nil, errors.New("the file has no evidence")
 	}
 	listed := []map[string]any{}
 	for at, one := range found.Evidence {

@@ -71,7 +71,11 @@ def test_requests_of_parties_that_have_no_entry_of_their_own_are_counted_if_they
         pass
     beat(world, **{"SRC-PARTY-ID": "no party"})
     world.post("job/list/job", {})
-    assert set(counted) == {("10000", "/v1/party/heartbeat"), ("", "/v1/party/heartbeat")}
+    world.app.test_client().get("/v1/party/heartbeat", headers={"SRC-PARTY-ID": "10000"})
+    assert set(counted) == {("", "/v1/party/heartbeat")}, "no key proves who it is"
+    number = len(counted)
+    world.app.test_client().get("/v1/party/heartbeat", headers={"SRC-PARTY-ID": "10000"})
+    assert len(counted) == number, "there is no such route"
     assert NOTED[0] == ("", "party", 429)
 
 

@@ -247,6 +247,12 @@ def check_evidence(guest: Home, host: Home) -> None:
     assert checked.stderr == "1 log has two pasts, signed by their own party\n"
 
     document = json.loads(file.read_text(encoding="utf-8"))
+    other = {key: one.replace("/with/9999/1", "/with/9999/2") for key, one in document["evidence"][0].items()
+             if key != "shown"}  # fmt: skip
+    file.write_text(json.dumps({**document, "evidence": [other, *document["evidence"]]}), encoding="utf-8")
+    checked = guest.run("verify", str(file), "--policy", str(policy))
+    assert checked.exit_code == ACCUSED, checked.stderr
+    assert checked.stderr.endswith("passed over: 1 log of which the policy has no key\n")
     del document["evidence"][0]["shown"]
     file.write_text(json.dumps(document), encoding="utf-8")
     checked = guest.run("verify", str(file), "--policy", str(policy))

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from fate_flow.core.record.checkpoint import Checkpoint
-from fate_flow.core.record.note import Note, sign_note
+from fate_flow.core.record.note import Note, Signature, sign_note
 from fate_flow.core.record.offline.bundle import BadBundle, document_in
 from fate_flow.core.record.offline.evidence import FORMAT, Evidence, TwoPasts, evidence_in, evidence_text
 from fate_flow.core.record.offline.policy import Policy
@@ -58,6 +58,14 @@ def test_what_the_log_has_not_signed_is_no_proof(forged: Note) -> None:
     for found in (TwoPasts(head(ONE, 3), forged), TwoPasts(forged, head(ONE, 3))):
         with pytest.raises(BadBundle, match=r"a signature of A/with/1/1 .* that does not hold"):
             found.heads(POLICY, has_signed)
+
+
+def test_a_wrong_signature_of_another_key_of_the_log_excuses_nobody() -> None:
+    newer = Signer(LIAR.key.name, seed=bytes(32))
+    policy = Policy({LIAR.key.name: (newer.key, LIAR.key)})
+    wrong = Signature(newer.key.name, newer.key.key_id, bytes(64))
+    found = TwoPasts(head(ONE, 3).with_signatures([wrong]), head(ANOTHER, 3).with_signatures([wrong]))
+    assert [one.size for one in found.heads(policy, has_signed)] == [3, 3]
 
 
 def test_a_log_without_a_key_in_the_policy_is_named() -> None:

@@ -1,9 +1,8 @@
-"""Refusals are counted by caller and minute, and requests by party, kind and hour."""
+"""Refusals are counted by caller and minute."""
 
 from __future__ import annotations
 
 from fate_flow.core.record.refusal_counts import Cause, RefusalCounts, Refusals
-from fate_flow.core.record.request_counts import HOUR_MS, Direction, RequestCounts, Requests
 from fate_flow.core.record.window_counts import MINUTE_MS
 
 
@@ -77,12 +76,3 @@ def test_what_is_put_back_takes_no_more_room_for_each_minute() -> None:
     assert len(found) == 102
     assert sum(one.count for one in found) == 50 * 501
     assert Refusals(50, 0, 49 * MINUTE_MS, "10000", "party", 429) in found
-
-
-def test_a_caller_that_says_it_is_any_party_takes_no_more_room() -> None:
-    counts = RequestCounts()
-    for number in range(5_000):
-        counts.add(Requests(1, 1, 1, str(number), "heartbeat", Direction.RECEIVED, True))
-    found = counts.take(HOUR_MS)
-    assert len(found) == 1_001
-    assert sum(one.count for one in found) == 5_000
