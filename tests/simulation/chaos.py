@@ -147,7 +147,7 @@ def _with_dead_routes(draw: Random, style: Style) -> Style:
 class Story:
     """One seed: what the world is like and what happens in it; `fixed` is not left to the seed."""
 
-    def __init__(self, seed: int, store: str, keeps_record: bool = True, **fixed: Any) -> None:
+    def __init__(self, seed: int, store: str, **fixed: Any) -> None:
         self._draw = Random(f"story {seed}")
         self._rerun_draw = Random(f"rerun {seed}")      # what users ask for later moves nothing of the story itself
         self._delay_draw = Random(f"delay {seed}")
@@ -164,6 +164,7 @@ class Story:
         self._need_draw = Random(f"need {seed}")
         self._return_draw = Random(f"return {seed}")
         self._returns = fixed.pop("returns", self._return_draw.choice([0.0, 0.0, 0.7]))     # of jobs that ask for it
+        keeps_record = fixed.pop("keeps_record", True)
         style = _stalled(Random(f"stall {seed}"), style_of(self._draw))
         style = self._style = replace(_with_dead_routes(Random(f"route {seed}"), style), **fixed)
         self._faults = rough(style.rate, style.delay, style.crash, style.broken)
