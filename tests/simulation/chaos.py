@@ -164,7 +164,6 @@ class Story:
         self._need_draw = Random(f"need {seed}")
         self._return_draw = Random(f"return {seed}")
         self._returns = fixed.pop("returns", self._return_draw.choice([0.0, 0.0, 0.7]))     # of jobs that ask for it
-        keeps_record = fixed.pop("keeps_record", True)
         style = _stalled(Random(f"stall {seed}"), style_of(self._draw))
         style = self._style = replace(_with_dead_routes(Random(f"route {seed}"), style), **fixed)
         self._faults = rough(style.rate, style.delay, style.crash, style.broken)
@@ -174,7 +173,7 @@ class Story:
             seed, parties=style.parties, cores=style.cores, faults=self._faults, store=store,
             rules=replace(RULES, command_keep=style.command_keep), memory=4_000 if style.has_memory else 0,
             servers=style.servers, ceilings_at=some_ceilings(Random(f"ceilings {seed}")),
-            approval=self._approval(style.parties), gpus=2 if style.gpus else 0, keeps_record=keeps_record,
+            approval=self._approval(style.parties), gpus=2 if style.gpus else 0,
         )  # fmt: skip
         self.world.longest_task = style.longest_task
         self.world.longest_stop = style.longest_stop

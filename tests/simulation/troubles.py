@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 from fate_flow.core.model.status import JobStatus
@@ -34,7 +35,7 @@ def long_partition(world: World, draw: Random) -> None:
     begins = world.now + draw.randint(0, 4_000)
     for way in ways:
         world.inject("partition", "->".join(way))
-    world.at(begins, lambda: None if world.is_calm else world.cuts.update(ways))
+        world.at(begins, partial(world.cuts.add, way))
     world.at(begins + draw.randint(15_000, 60_000), lambda: world.cuts.difference_update(ways))
 
 
@@ -72,8 +73,6 @@ def unheard_start(world: World, draw: Random) -> None:
     until = world.now + _LONGEST_WATCH
 
     def watch() -> None:
-        if world.is_calm:
-            return
         rows = world.invariants.seen(deaf).jobs.values()
         if any(row.holds and row.status is JobStatus.WAITING and not row.is_initiator for row in rows):
             world.inject("partition", f"nobody->{deaf.party_id}")
