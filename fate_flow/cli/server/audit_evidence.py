@@ -33,7 +33,7 @@ def evidence(conf: Path, is_json: bool, output: Path | None) -> None:
     with record_of_home(conf) as (context, _):
         found = context.read(lambda tx: tx.evidence())
         if output is not None:
-            _write(output, [one for one in found if one.is_proof])
+            _write(output, found)
     if is_json:
         print_json({"evidence": [
             {"party": one.party_id, "proof": one.is_proof, "log": one.origin, "size": one.size, "first": one.first,
@@ -48,8 +48,8 @@ def evidence(conf: Path, is_json: bool, output: Path | None) -> None:
     raise SystemExit(ACCUSED if any(one.is_proof for one in found) else 0)
 
 
-def _write(output: Path, proofs: Sequence[Evidence]) -> None:
-    """Raises NotFound if there is nothing to write; BadRequest."""
-    if not proofs:
+def _write(output: Path, listed: Sequence[Evidence]) -> None:
+    """Write what is proof of it. Raises NotFound if nothing is; BadRequest."""
+    if not any(one.is_proof for one in listed):
         raise NotFound("nothing that this party has seen is proof, so no file is written")
-    write_file(output, evidence_text(proofs))
+    write_file(output, evidence_text(listed))

@@ -23,6 +23,8 @@ class Counted:
 
 
 V = TypeVar("V", bound=Counted)
+Span = tuple[int, int, int]
+"""`count`, `first` and `last` of those that are counted as one: a flood makes no value for each."""
 
 
 class WindowCounts(Generic[V]):
@@ -30,7 +32,7 @@ class WindowCounts(Generic[V]):
 
     def __init__(self, window_ms: int) -> None:
         self.window_ms = window_ms
-        self._of: dict[tuple[int, V], V] = {}
+        self._of: dict[tuple[int, V], Span] = {}
 
     def add(self, one: V) -> None:
         """Count it in the window of its time."""
@@ -43,10 +45,8 @@ class WindowCounts(Generic[V]):
 
     def _add(self, window: int, one: V) -> None:
         alike = self._counted_as(window, replace(one, count=0, first=0, last=0))
-        old = self._of.get((window, alike), replace(one, count=0))
-        self._of[window, alike] = replace(
-            alike, count=old.count + one.count, first=min(old.first, one.first), last=max(old.last, one.last)
-        )
+        count, first, last = self._of.get((window, alike), (0, one.first, one.last))
+        self._of[window, alike] = (count + one.count, min(first, one.first), max(last, one.last))
 
     def _counted_as(self, window: int, alike: V) -> V:      # noqa: ARG002  # for those that count some together
         """Return what an event is counted as; its own count and times are 0."""
@@ -61,7 +61,10 @@ class WindowCounts(Generic[V]):
         return self._take(list(self._of))
 
     def _take(self, keys: list[tuple[int, V]]) -> tuple[V, ...]:
-        return tuple(self._of.pop(key) for key in keys)
+        return tuple(
+            replace(alike, count=count, first=first, last=last)
+            for alike, (count, first, last) in ((key[1], self._of.pop(key)) for key in keys)
+        )
 
     def is_empty(self) -> bool:
         return not self._of

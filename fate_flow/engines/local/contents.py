@@ -4,7 +4,6 @@ machine where they are."""
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -18,13 +17,12 @@ from fate_flow.components.tables.table_uri import SCHEME, BadTableUri, parse_uri
 from fate_flow.core.model.artifact import FILE_SCHEME, LONGEST_URI, MOST_CONTENTS, Content, Use
 from fate_flow.core.text.yaml_text import read_yaml_text
 from fate_flow.engines.local.programs import find_program
-from fate_flow.engines.local.worker import RESULT
+from fate_flow.engines.local.worker import MOST_JSON_BYTES, RESULT, read_json
 
 CONFIG = "config.yaml"
 _MOST_BYTES = 8 << 30          # that are read of one worker
 _SECONDS = 120.0               # after its end; the end of its share waits for it
 _LARGEST_PROGRAM, _PROGRAM_SECONDS = 64 << 20, 3.0     # before its start
-_LONGEST_DOCUMENT = 16 << 20
 _PIECE = 1 << 20
 
 
@@ -50,9 +48,9 @@ class Reader:
         """Read what the worker has read and made, and return all that was found."""
         deadline = time.monotonic() + _SECONDS
         with suppress(Exception):
-            for uri in _uris(_document(self._folder / CONFIG).get("input_artifacts")):
+            for uri in _uris(_config(self._folder / CONFIG).get("input_artifacts")):
                 self._read(Use.INPUT, uri, self._left, deadline)
-            said = _document(self._folder / RESULT).get("io_meta")
+            said = (read_json(self._folder / RESULT) or {}).get("io_meta")
             for uri in _uris(said.get("outputs") if isinstance(said, dict) else None):
                 self._read(Use.OUTPUT, uri, self._left, deadline)
         return tuple(self._found)
@@ -66,7 +64,7 @@ class Reader:
             return
         read, digest = 0, hashlib.sha256()
         try:
-            with open_regular(str(path)) as file:
+            with open_regular(path) as file:
                 size = os.fstat(file.fileno()).st_size
                 while size <= most and read <= size and time.monotonic() < deadline:     # one that grows is not read
                     piece = file.read(_PIECE)
@@ -89,15 +87,15 @@ def _is_text(uri: str) -> bool:
         return False
 
 
-def _document(path: Path) -> Mapping[str, Any]:
-    """Return what a file of the worker folder has; nothing if it is missing, or no mapping."""
+def _config(path: Path) -> Mapping[str, Any]:
+    """Return the task configuration; nothing if there is none."""
     try:
-        with open_regular(str(path)) as file:
-            text = file.read(_LONGEST_DOCUMENT + 1).decode()
-        found = json.loads(text) if path.suffix == ".json" else read_yaml_text(text)
+        with open_regular(path) as file:
+            text = file.read(MOST_JSON_BYTES + 1)
+        found = read_yaml_text(text.decode()) if len(text) <= MOST_JSON_BYTES else None
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) and len(text) <= _LONGEST_DOCUMENT else {}
+    return found if isinstance(found, dict) else {}
 
 
 def _uris(value: object) -> Iterator[str]:

@@ -110,9 +110,9 @@ def test_a_name_that_is_no_text_is_left_out_and_refused(tmp_path: Path) -> None:
 def test_a_file_that_is_named_again_and_again_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
 
-    def failing(path: str) -> BinaryIO:
-        tried.append(path)
-        if "broken" in path:
+    def failing(path: Path) -> BinaryIO:
+        tried.append(path.name)
+        if "broken" in path.name:
             raise OSError(5, "broken")
         return open_regular(path)
 

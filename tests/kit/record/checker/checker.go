@@ -86,25 +86,10 @@ func run(args []string) (any, error) {
 }
 
 func checkBundle(file, policyFile string) (any, error) {
-	keys, err := readPolicy(policyFile)
+	var bundle struct{ Entries, Anchors []entry }
+	keys, err := readBoth(file, policyFile, "fate_flow record bundle", &bundle)
 	if err != nil {
 		return nil, err
-	}
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	var bundle struct {
-		Format  string
-		Version int
-		Entries []entry
-		Anchors []entry
-	}
-	if err := json.Unmarshal(content, &bundle); err != nil {
-		return nil, err
-	}
-	if bundle.Format != "fate_flow record bundle" || bundle.Version != 1 {
-		return nil, fmt.Errorf("%q of version %d is no bundle", bundle.Format, bundle.Version)
 	}
 	entries, err := checkEntries(bundle.Entries, "message", keys)
 	if err != nil {
@@ -211,27 +196,15 @@ func checkAnchor(anchor proved, consistency []string, entries []proved) error {
 
 // checkEvidence checks that each two heads were signed by their own log, and that no log can have both.
 func checkEvidence(file, policyFile string) (any, error) {
-	keys, err := readPolicy(policyFile)
-	if err != nil {
-		return nil, err
-	}
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
 	var found struct {
-		Format   string
-		Version  int
 		Evidence []struct {
 			First, Second string
 			Shown         []string
 		}
 	}
-	if err := json.Unmarshal(content, &found); err != nil {
+	keys, err := readBoth(file, policyFile, "fate_flow record evidence", &found)
+	if err != nil {
 		return nil, err
-	}
-	if found.Format != "fate_flow record evidence" || found.Version != 1 {
-		return nil, fmt.Errorf("%q of version %d is no evidence", found.Format, found.Version)
 	}
 	if len(found.Evidence) == 0 {
 		return nil, errors.New("the file has no evidence")
@@ -289,6 +262,25 @@ func parseHashes(lines []string) (tlog.RecordProof, error) {
 		found = append(found, hash)
 	}
 	return found, nil
+}
+
+// readBoth reads a file of this format into `found`, and the policy.
+func readBoth(file, policyFile, format string, found any) (policy, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return policy{}, err
+	}
+	var head struct {
+		Format  string
+		Version int
+	}
+	if err := errors.Join(json.Unmarshal(content, &head), json.Unmarshal(content, found)); err != nil {
+		return policy{}, err
+	}
+	if head.Format != format || head.Version != 1 {
+		return policy{}, fmt.Errorf("%q of version %d is no %s", head.Format, head.Version, format)
+	}
+	return readPolicy(policyFile)
 }
 
 func readPolicy(file string) (policy, error) {

@@ -61,11 +61,11 @@ def test_nothing_is_counted_of_requests_that_are_answered_or_are_wrong(world: Wo
 
 
 def test_requests_of_parties_that_have_no_entry_of_their_own_are_counted_if_they_are_answered(
-    world: World,
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted: list[tuple[str, str]] = []
     requests = RequestRecord(world.services.context)
-    requests.received = lambda *said: counted.append(said)  # type: ignore[method-assign]
+    monkeypatch.setattr(requests, "received", lambda *said: counted.append(said))
     world.app = public.create_public_app(replace(world.services, requests=requests))
     while beat(world, **{"SRC-PARTY-ID": "10000"}) != 429:
         pass
