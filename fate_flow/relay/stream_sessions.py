@@ -210,9 +210,14 @@ def _session_of(stem: str) -> Session:
 def _counts_in(path: Path) -> tuple[PortCount, ...]:
     try:
         counts = json.loads(path.read_text(encoding="utf-8"))
-        return tuple(PortCount(**{**one, "other": Party(**one["other"])}) for one in counts)
+        return tuple(PortCount(**{**one, "other": Party(**one["other"]), **_each(one)}) for one in counts)
     except _UNREADABLE:
         return ()
+
+
+def _each(count: dict[str, Any]) -> dict[str, Any]:
+    """A count of an older release has no digests."""
+    return {key: tuple((size, digest) for size, digest in count.get(key, ())) for key in ("sent_each", "received_each")}
 
 
 def _as_json(one: StreamSession) -> dict[str, Any]:

@@ -108,7 +108,10 @@ class GatewayParts:
         ways = StreamWays(joined, store, self.own, expecting_answers(self.signature, joined, store))
 
         def make_streams() -> Streams:
-            return Streams(stream_sessions(settings), self.look, ways, settings.quotas, most_streams)
+            return Streams(
+                stream_sessions(settings), self.look, ways, settings.quotas, most_streams,
+                keeps_digests=settings.recording.is_on,
+            )  # fmt: skip
 
         listeners = Listeners(self.listener, self.dialed) if self.listener and self.dialed else None
         without_tls = {Unproved.PLAIN: self.plain, Unproved.PROXY: self.proxied}

@@ -19,7 +19,7 @@ from fate_flow.core.quotas.quota import Quotas
 from fate_flow.core.streams.addresses import Address, Connects
 from fate_flow.core.streams.counts import PortCount
 from fate_flow.core.streams.frame_pace import FramePace
-from fate_flow.core.streams.stream import USUAL, SignsOfLife, Stream
+from fate_flow.core.streams.stream import USUAL, Carried, SignsOfLife, Stream
 from fate_flow.core.wire.v1.paths import DOCUMENT, stream_path
 from fate_flow.gateway.accepting import accepted, set_options
 from fate_flow.gateway.peer_connection import Stream as Connection
@@ -78,15 +78,17 @@ class Streams:
 
     def __init__(
         self, sessions: StreamSessions, look: socket.socket, ways: Ways, quotas: Quotas, most: int,
-        signs: SignsOfLife = USUAL,
+        signs: SignsOfLife = USUAL, *, keeps_digests: bool = False,
     ) -> None:  # fmt: skip
-        """`most`: how many streams all other parties together may have opened here."""
+        """`most`: how many streams all other parties together may have opened here. `keeps_digests`: whether digests of
+        what they carry are counted, too."""
         self._signs = signs
         self._sessions = sessions
         self._look = look
         self._ways = ways
         self._quotas = quotas
         self._most = most
+        self._keeps_digests = keeps_digests
         self._loop = asyncio.get_running_loop()
         self._attempts: dict[str, _Attempt] = {}           # by file
         self._calls: set[asyncio.Task[None]] = set()       # of workers here that have connected
@@ -328,7 +330,8 @@ class Streams:
         transport, line = await self._loop.connect_accepted_socket(
             lambda: LineEnd(connection.tls, now, self._pace_of(other.party_id)), connection.sock
         )
-        stream = Stream(line, now(), signs=self._signs)
+        carried = Carried(keeps_digests=self._keeps_digests)
+        stream = Stream(line, now(), signs=self._signs, carried=carried)
         line.stream = stream
         attempt.streams[stream] = _Open(name, other, now(), asyncio.current_task(), way)
         if attempt.is_over:

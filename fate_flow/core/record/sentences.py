@@ -102,6 +102,11 @@ def _worker(said: Mapping[str, Any], _: ShownEntry) -> str:
 
 def _exchange(said: Mapping[str, Any], _: ShownEntry) -> str:
     way = "to" if said.get("direction") == "sent" else "from"
+    if "port" in said:
+        carried = f"{said.get('bytes')} bytes in {counted(said['streams'], 'stream')} of port {said['port']}"
+        if said.get("partial"):
+            carried = f"{carried} (without digests of {said['partial']} of them)"
+        return f"{said.get('party')}, {said.get('task')}: {carried} {way} {said.get('other')}"
     carried = f"{said.get('messages')} messages, {said.get('bytes')} bytes in {said.get('channels')} channels"
     if said.get("partial"):
         carried = f"{carried} (without {said['partial']} of them, which were not counted from the beginning)"

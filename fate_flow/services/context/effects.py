@@ -17,7 +17,7 @@ from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.services.context.ports import Context, LaunchOrder, StreamsHere
 from fate_flow.services.context.traces import trace_of
-from fate_flow.services.record.entries import of_moves
+from fate_flow.services.record.entries import of_moves, of_streams
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import Document, StoredModel
 
@@ -211,7 +211,11 @@ def _note_streams(context: Context, effect: CloseExchange | CollectStreams) -> N
     def add(tx: Transaction) -> None:
         tx.add_entries(entries)
         if context.keeps_record:
-            tx.add_to_record(tuple(of_moves(entries, context.fresh_salt, partial(trace_of, context, tx))))
+            traced = partial(trace_of, context, tx)
+            tx.add_to_record((
+                *of_moves(entries, context.fresh_salt, traced),
+                *of_streams(task, counts, now, traced(task.job_id), context.fresh_salt),
+            ))  # fmt: skip
 
     context.write(add)
 

@@ -13,13 +13,14 @@ from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import Answer, Command, CommandKind, TaskKey, Worker
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JOB_END
-from fate_flow.core.record.carried import SeatCount
+from fate_flow.core.record.carried import Direction, SeatCount
 from fate_flow.core.record.commitment import commitment, number_of
 from fate_flow.core.record.entry import OWN_LOG, Kind, NewEntry, log_with, new_entry
 from fate_flow.core.record.log import StoredEntry
 from fate_flow.core.record.refusal_counts import Refusals
 from fate_flow.core.record.request_counts import Requests
 from fate_flow.core.record.segment import Segment
+from fate_flow.core.streams.counts import PortCount
 from fate_flow.core.wire.v1.job_answers import quota_in, why_in
 from fate_flow.core.wire.v1.recorded import answer_content, question_content, request_content
 from fate_flow.core.wire.v1.retcodes import OF_PERMISSIONS, OF_QUOTAS
@@ -181,6 +182,24 @@ def of_exchange(
         listed = ",".join(channel.as_json() for channel in one.listed)
         text = f'{{"all":"{one.digest.hex()}","listed":[{listed}]}}'
         yield _with_text(OWN_LOG, Kind.EXCHANGE, at, fields, task.job_id, trace, text, fresh_salt)
+
+
+def of_streams(
+    task: TaskKey, counts: Iterable[PortCount], at: int, trace: str, fresh_salt: FreshSalt
+) -> Iterator[NewEntry]:  # fmt: skip
+    """Yield the entries of what the streams of an attempt of a task have carried, by port, other seat and direction."""
+    for one in counts:
+        for direction, size, each in (
+            (Direction.RECEIVED, one.received, one.received_each), (Direction.SENT, one.sent, one.sent_each),
+        ):  # fmt: skip
+            fields = {
+                "party": str(task.party), "task": task.name, "version": task.version or None,
+                "direction": direction.value, "other": str(one.other), "port": one.name, "streams": one.streams,
+                "partial": one.streams - len(each) or None, "bytes": size,
+            }  # fmt: skip
+            listed = [{"bytes": count, "sha256": digest} for count, digest in sorted(each)]
+            text = json.dumps({"listed": listed}, sort_keys=True, separators=(",", ":"))
+            yield _with_text(OWN_LOG, Kind.EXCHANGE, at, fields, task.job_id, trace, text, fresh_salt)
 
 
 def of_own_keys(at: int, number: int, digest: str) -> NewEntry:

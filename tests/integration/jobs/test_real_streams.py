@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -79,7 +80,8 @@ PORTS = {
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     root = tmp_path_factory.mktemp("servers") / "with streams"
-    overlays: dict[str, dict[str, Any]] = {party_id: {"commands": RULES} for party_id in PARTIES}
+    shared = {"commands": RULES, "record": {"switch": True}}
+    overlays: dict[str, dict[str, Any]] = {party_id: dict(shared) for party_id in PARTIES}
     overlays[HOST]["permission"] = {"switch": True, "component": True}
     with running_cluster(root, PARTIES, base_port=BASE_PORT + 120, overlays=overlays, over_tls=True) as cluster:
         grant(cluster, {"in": ["Command"], "out": ["Command"]})
@@ -157,6 +159,28 @@ def test_workers_of_three_parties_reach_each_other(cluster: Cluster, tmp_path: P
         return {party_id: counts(cluster, party_id, job_id) for party_id in PARTIES}
 
     eventually(lambda: found() == expected, lambda: f"the counts, not {found()}")
+    at_guest, at_host, at_other = (recorded(cluster, party_id, job_id) for party_id in (GUEST, HOST, OTHER))
+    for host_id, at in ((HOST, at_host), (OTHER, at_other)):
+        for here, there in (("received", "sent"), ("sent", "received")):
+            [one] = at_guest["fl", f"host {host_id}", here]
+            assert [one] == at["fl", f"guest {GUEST}", there]
+            assert one["bytes"] == (SIZE if here == "received" else digest)
+    hello = [{"bytes": 5, "sha256": sha256(b"hello").hexdigest()}]
+    assert at_host["mesh", f"host {OTHER}", "received"] == at_other["mesh", f"host {HOST}", "sent"] == hello
+
+
+def recorded(cluster: Cluster, party_id: str, job_id: str) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
+    """By port, other seat and direction, what the record of a party says of each stream."""
+    found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for row in cluster.parties[party_id].rows(
+        "SELECT f_content, f_text FROM t_record_entry WHERE f_kind = 'exchange' AND f_job_id = ?", job_id
+    ):
+        entry = json.loads(row["f_content"])
+        if "port" in entry:
+            found.setdefault((entry["port"], entry["other"], entry["direction"]), []).extend(
+                json.loads(row["f_text"])["listed"]
+            )
+    return found
 
 
 def counts(cluster: Cluster, party_id: str, job_id: str) -> set[str]:

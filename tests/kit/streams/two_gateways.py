@@ -118,7 +118,7 @@ def side_in(folder: Path, ways: Ways, quotas: Quotas, signs: SignsOfLife = USUAL
     (folder / "streams").mkdir(parents=True, exist_ok=True)
     look = listen_at(folder / "look")
     sessions = StreamSessions(folder / "streams", folder / "look")
-    return Side(folder, sessions, Streams(sessions, look, ways, quotas, most, signs))
+    return Side(folder, sessions, Streams(sessions, look, ways, quotas, most, signs, keeps_digests=True))
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 
@@ -96,9 +97,18 @@ def test_counts_that_say_nothing_are_none(tmp_path: Path) -> None:
     assert [*(tmp_path / "streams").iterdir()] == []
 
 
+def test_counts_of_an_older_release_have_no_digests(tmp_path: Path) -> None:
+    sessions, one = sessions_in(tmp_path), a_session()
+    [name] = (sessions.open(one), sessions.changes({}))[1]
+    count = {"name": "fl", "other": vars(HOST), "streams": 2, "sent": 5, "received": 7, "seconds": 1.5}
+    (tmp_path / "streams" / name).with_suffix(".counts").write_text(json.dumps([count]), encoding="utf-8")
+    assert sessions.close(one.session) == (PortCount("fl", HOST, 2, 5, 7, 1.5),)
+
+
 def test_what_is_counted_after_the_end_is_collected_once(tmp_path: Path) -> None:
     sessions, one = sessions_in(tmp_path), a_session()
-    at_once, late = PortCount("fl", HOST, 2, 5, 7, 1.5), PortCount("fl", HOST, 1, 3, 0, 0.5)
+    at_once = PortCount("fl", HOST, 2, 5, 7, 1.5, ((5, "ab"),), ((7, "cd"),))
+    late = PortCount("fl", HOST, 1, 3, 0, 0.5)
     [name] = (sessions.open(one), sessions.changes({}))[1]
     sessions.count(name, [at_once])
     assert sessions.uncollected() == ()                     # it is still open

@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,11 @@ def test_bytes_pass_in_both_directions_and_each_ends_for_itself(tmp_path: Path) 
                 await asyncio.to_thread(side.sessions.close, session_of(party).session)
                 for side, party in ((world.host, HOST), (world.guest, GUEST))
             ]
-            there, back = len(sent), len(sent) + 2
+            answer = b"<" + sent + b">"
+            there, back = ((len(one), sha256(one).hexdigest()) for one in (sent, answer))
             assert [[replace(one, seconds=0.0) for one in each] for each in counts] == [
-                [PortCount("fl", GUEST, 1, there, back)], [PortCount("fl", HOST, 1, back, there)],
+                [PortCount("fl", GUEST, 1, there[0], back[0], 0.0, (there,), (back,))],
+                [PortCount("fl", HOST, 1, back[0], there[0], 0.0, (back,), (there,))],
             ]
             path = f"/v1/exchange/stream/{JOB}/{JOB}_train/0/abcdef01/host/10000/guest/9999/fl"
             assert world.application.targets == [path]
@@ -145,7 +148,8 @@ def test_what_a_worker_has_sent_arrives_although_its_attempt_is_over(tmp_path: P
                 await asyncio.sleep(0.01)
             assert late == (session_of(HOST).session,)
             [count] = world.host.sessions.collect(late[0])
-            assert replace(count, seconds=0.0) == PortCount("fl", GUEST, 1, len(b"the last words"), 0)
+            sent, got = ((len(one), sha256(one).hexdigest()) for one in (b"the last words", b""))
+            assert replace(count, seconds=0.0) == PortCount("fl", GUEST, 1, sent[0], 0, 0.0, (sent,), (got,))
             assert world.host.sessions.collect(late[0]) == world.host.sessions.uncollected() == ()
 
     asyncio.run(test())

@@ -1,4 +1,5 @@
-"""What the record says of the exchange: what an attempt of a task has got from other seats, and sent to them."""
+"""What the record says of the exchange: what an attempt of a task has got from other seats, and sent to them,
+as messages and as streams."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from hashlib import sha256
 import pytest
 
 from fate_flow.core.model.errors import StorageFailed
-from fate_flow.core.model.job import CommandKind
+from fate_flow.core.model.job import CommandKind, TaskKey
 from fate_flow.core.model.status import TaskStatus
 from fate_flow.core.record.carried import ChannelCount, Direction
 from fate_flow.core.record.commitment import opens
@@ -16,10 +17,12 @@ from fate_flow.core.record.entry import read_entry
 from fate_flow.core.record.log import StoredEntry
 from fate_flow.core.record.sentences import sentence_of
 from fate_flow.core.record.shown import shown_entry
+from fate_flow.core.streams.counts import PortCount
+from fate_flow.services.context.effects import CloseExchange, carry_out
 from tests.kit.services.hand_server import HandServer, worker_of
 from tests.kit.services.party_commands import RUN, a_host, task_command
 from tests.kit.services.sights import FAILED
-from tests.kit.values import GUEST, JOB_ID, OTHER
+from tests.kit.values import GUEST, HOST, JOB_ID, OTHER
 
 SENT = ChannelCount(Direction.SENT, GUEST, "b", 1, 1, 7, b"\1" * 32)
 CHANNELS = (
@@ -125,3 +128,21 @@ def test_a_share_does_not_end_while_its_channels_cannot_be_read(monkeypatch: pyt
     host.exchange.channels = CHANNELS
     host.watch()
     assert len(exchanges_in(host)) == 2
+
+
+def test_what_streams_have_carried_is_recorded_by_port_and_direction() -> None:
+    key = TaskKey(JOB_ID, "a", 0, HOST)
+    host = a_host(*RUN)
+    object.__setattr__(host.context, "keeps_record", True)
+    host.exchange.stream_counts = (PortCount("fl", GUEST, 2, 5, 7, 1.5, ((5, "ab"),), ((7, "cd"), (0, "ef"))),)
+    carry_out(host.context, CloseExchange(key, "abcdef01"))
+    received, sent = ({**read_entry(one.content), **json.loads(one.text)} for one in exchanges_in(host))
+    assert (sent["party"], sent["task"], sent["other"], sent["port"]) == ("host 10000", "a", "guest 9999", "fl")
+    assert (sent["direction"], sent["streams"], sent["partial"], sent["bytes"]) == ("sent", 2, 1, 5)
+    assert sent["listed"] == [{"bytes": 5, "sha256": "ab"}]
+    assert (received["direction"], received["bytes"]) == ("received", 7)
+    assert received["listed"] == [{"bytes": 0, "sha256": "ef"}, {"bytes": 7, "sha256": "cd"}]
+    assert "partial" not in received
+    assert sentence_of(shown_entry(exchanges_in(host)[1])) == (
+        "host 10000, a: 5 bytes in 2 streams of port fl (without digests of 1 of them) to guest 9999"
+    )
