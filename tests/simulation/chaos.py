@@ -147,7 +147,7 @@ def _with_dead_routes(draw: Random, style: Style) -> Style:
 class Story:
     """One seed: what the world is like and what happens in it; `fixed` is not left to the seed."""
 
-    def __init__(self, seed: int, store: str, **fixed: Any) -> None:
+    def __init__(self, seed: int, store: str, keeps_record: bool = True, **fixed: Any) -> None:
         self._draw = Random(f"story {seed}")
         self._rerun_draw = Random(f"rerun {seed}")      # what users ask for later moves nothing of the story itself
         self._delay_draw = Random(f"delay {seed}")
@@ -173,7 +173,7 @@ class Story:
             seed, parties=style.parties, cores=style.cores, faults=self._faults, store=store,
             rules=replace(RULES, command_keep=style.command_keep), memory=4_000 if style.has_memory else 0,
             servers=style.servers, ceilings_at=some_ceilings(Random(f"ceilings {seed}")),
-            approval=self._approval(style.parties), gpus=2 if style.gpus else 0,
+            approval=self._approval(style.parties), gpus=2 if style.gpus else 0, keeps_record=keeps_record,
         )  # fmt: skip
         self.world.longest_task = style.longest_task
         self.world.longest_stop = style.longest_stop

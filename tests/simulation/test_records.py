@@ -150,8 +150,6 @@ def test_bugs_of_records_and_witnesses_show(name: str) -> None:
 @pytest.mark.parametrize("seed", range(0, 24, 4))
 def test_loss_and_crashes_accuse_nobody(seed: int) -> None:
     world = run_seed(seed)
-
-    assert world.keeps_record
     found = outcomes(world)
     assert found[Outcome.AGREED] > 0
     assert not set(found) - {Outcome.AGREED, Outcome.IN_DOUBT}

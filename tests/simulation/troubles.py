@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from random import Random
 
-from fate_flow.core.model.status import JobStatus
+from fate_flow.core.model.job import JobKey
+from fate_flow.core.model.status import JobStatus, TaskStatus
 from tests.simulation.world.party import SimParty
 from tests.simulation.world.process import Process
 from tests.simulation.world.world import World
@@ -15,7 +15,6 @@ Trouble = Callable[[World, Random], None]
 
 _HOUR = 3_600_000
 _SILENCE = 12_000
-_LONGEST_WATCH = 2_000
 
 
 def partition(world: World, draw: Random) -> None:
@@ -35,7 +34,7 @@ def long_partition(world: World, draw: Random) -> None:
     begins = world.now + draw.randint(0, 4_000)
     for way in ways:
         world.inject("partition", "->".join(way))
-        world.at(begins, partial(world.cuts.add, way))
+    world.at(begins, lambda: None if world.is_calm else world.cuts.update(ways))
     world.at(begins + draw.randint(15_000, 60_000), lambda: world.cuts.difference_update(ways))
 
 
@@ -69,13 +68,43 @@ def unheard_start(world: World, draw: Random) -> None:
     """A party reserves for a job, and then hears nothing of anybody for longer than it holds what it has reserved."""
     deaf = _some(world, draw)
     ways = [(other, deaf.party_id) for other in world.party_ids if other != deaf.party_id]
-    lasts = draw.randint(world.rules.hold, world.rules.hold + 6_000)
-    until = world.now + _LONGEST_WATCH
+
+    def begins() -> bool:
+        rows = world.invariants.seen(deaf).jobs.values()
+        return any(row.holds and row.status is JobStatus.WAITING and not row.is_initiator for row in rows)
+
+    _cut_when(world, begins, ways, draw.randint(world.rules.hold, world.rules.hold + 6_000), within=2_000)
+
+
+def unheard_success(world: World, draw: Random) -> None:
+    """A task has succeeded, and one of its parties is cut off before it hears so, for longer than it is patient."""
+    lonely = _some(world, draw)
+
+    def begins() -> bool:
+        rows = world.invariants.seen(lonely)
+        for key, row in rows.tasks.items():
+            job = rows.jobs.get(JobKey(key.job_id, key.party))
+            if job is not None and row.runs_here and row.status is TaskStatus.RUNNING and not job.is_initiator:
+                asked = world.invariants.seen(world.parties[job.initiator.party_id]).tasks.get(key)
+                if asked is not None and asked.status is TaskStatus.SUCCESS:
+                    return True
+        return False
+
+    patience = world.rules.initiator_silence
+    _cut_when(world, begins, _ways_of(world, lonely.party_id), draw.randint(patience, 2 * patience), within=60_000)
+
+
+def _cut_when(
+    world: World, begins: Callable[[], bool], ways: list[tuple[str, str]], lasts: int, within: int
+) -> None:  # fmt: skip
+    """Cut these ways for `lasts` milliseconds when it `begins`, if that is `within` so many."""
+    until = world.now + within
 
     def watch() -> None:
-        rows = world.invariants.seen(deaf).jobs.values()
-        if any(row.holds and row.status is JobStatus.WAITING and not row.is_initiator for row in rows):
-            world.inject("partition", f"nobody->{deaf.party_id}")
+        if world.is_calm:
+            return
+        if begins():
+            world.inject("partition", ", ".join(map("->".join, ways)))
             world.cuts.update(ways)
             world.at(world.now + lasts, lambda: world.cuts.difference_update(ways))
         elif world.now < until:
@@ -84,10 +113,14 @@ def unheard_start(world: World, draw: Random) -> None:
     watch()
 
 
+def _ways_of(world: World, party_id: str) -> list[tuple[str, str]]:
+    return [way for other in world.party_ids if other != party_id for way in ((party_id, other), (other, party_id))]
+
+
 def isolation(world: World, draw: Random) -> None:
     """One party and nobody else."""
     lonely = draw.choice(world.party_ids)
-    ways = [way for other in world.party_ids if other != lonely for way in ((lonely, other), (other, lonely))]
+    ways = _ways_of(world, lonely)
     world.inject("partition", f"{lonely} alone")
     world.cuts.update(ways)
     world.at(world.now + _for_a_while(draw), lambda: world.cuts.difference_update(ways))

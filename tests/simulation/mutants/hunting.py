@@ -38,7 +38,8 @@ def hunt(name: str) -> Caught:
         for seed in range(mutant.first, mutant.first + mutant.within):
             with no_gc():
                 try:
-                    Story(seed, mutant.store, **mutant.style).run()
+                    # Most of these bugs have nothing to do with records.
+                    Story(seed, mutant.store, keeps_record=seed % 4 == 0, **mutant.style).run()
                 except Violation as error:
                     return Caught(name, seed, error.message)
     return Caught(name)

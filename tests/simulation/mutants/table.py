@@ -28,6 +28,7 @@ from tests.simulation.troubles import (
     long_stall,
     stall,
     unheard_start,
+    unheard_success,
 )
 from tests.simulation.world.world import RULES
 
@@ -80,6 +81,7 @@ _RETURNS = {
     "returns": 1.0, "policies": 0.0, "partial": 0.0, "longest_task": LONG_TASK, "trouble": 1.0, "reruns": 0.0,
     "troubles": (long_partition,), "crash": 0.0, "command_keep": RULES.command_keep, "programs": 0.0,
 }  # fmt: skip
+_UNHEARD_ENDS = _RETURNS | {"parties": 2, "delay": 200, "troubles": (unheard_success,)}
 _CUT_OFF = _QUIET | _LONG | {"trouble": 1.0, "troubles": (dead_route,), "policies": 0.0}
 _PROGRAMS = {"programs": 1.0, "parties": 3}
 _ELASTIC = _PROGRAMS | {"elastic": 1.0, "cores": 3, "parties": 2, "longest_task": 8_000, "is_gentle": True}
@@ -149,8 +151,8 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("initiators get no heartbeat", policy_bugs.initiators_get_no_heartbeat, _CUT_OFF, first=67),
         Mutant("a job does not wait for who comes back", policy_bugs.does_not_wait_for_who_comes_back,
                _RETURNS, first=37),
-        Mutant("nobody asks what was kept", policy_bugs.nobody_asks_what_was_kept, _RETURNS | {"is_gentle": True},
-               within=400, first=42),
+        Mutant("nobody asks what was kept", policy_bugs.nobody_asks_what_was_kept, _UNHEARD_ENDS,
+               within=700, first=125),
         Mutant("nobody is told who is missing", policy_bugs.nobody_is_told_who_is_missing, _PARTIAL | _QUIET, first=11),
         Mutant("a share succeeds with its first worker", program_bugs.a_share_succeeds_with_its_first_worker,
                _PROGRAMS),

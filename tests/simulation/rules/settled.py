@@ -258,6 +258,8 @@ class SettledRules(Rules):
             return True
         if job.reason is Reason.JOB_TIMEOUT:
             return 0 < job.timeout_seconds < _SECONDS_THAT_NO_JOB_NEEDS
+        if job.reason is Reason.NO_CAPACITY and self._world.returning.get(job.job_id):
+            return True              # its rule for a party that it lost limits the wait for cores, too
         is_silence = job.reason in (Reason.PARTY_UNREACHABLE, Reason.INITIATOR_LOST)
         reasons = _REASONS | _DEATHS if is_silence else _REASONS
         if job.reason in BY_POLICY and PolicyEvent.PARTY_UNREACHABLE.value in job.message:
