@@ -244,6 +244,8 @@ class RecordCases(Cases):
         assert each.batches(OWN_LOG, 1, 0, 10) == tuple(made)
         assert each.batches(OWN_LOG, 1, 3, 10) == tuple(made[1:])
         assert each.batches(OWN_LOG, 1, 3, 1) == (made[1],)
+        assert each.batches(OWN_LOG, 1, 0, 2) == (made[0],)
+        assert each.batches(OWN_LOG, 1, 1, 2) == tuple(made[:2])
         assert each.batches(OWN_LOG, 1, 6, 10) == ()
         assert each.batches(OWN_LOG, 2, 0, 10) == ()
 

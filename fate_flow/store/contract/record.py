@@ -52,7 +52,7 @@ class Record(Protocol):
         """Return the entries of a log from this index on, in the order of their indexes."""
 
     def batches(self, log: str, epoch: int, first: int, most: int) -> tuple[Batch, ...]:
-        """Return the batches from the one that has this index on, in order."""
+        """Return the batches that have entries from this index on, at most this many indexes, in order."""
 
     def record_of_job(self, job_id: str) -> tuple[StoredEntry, ...]:
         """Return the entries about a job, of all logs, in the order of writing."""

@@ -68,7 +68,8 @@ class Record(MemoryUnitOfWork):
 
     def batches(self, log: str, epoch: int, first: int, most: int) -> tuple[Batch, ...]:
         of_log = [one for one in self._rows.record_batches.rows.values() if (one.log, one.epoch) == (log, epoch)]
-        return tuple(sorted((one for one in of_log if one.end > first), key=lambda one: one.first)[:most])
+        found = [one for one in of_log if one.end > first and one.first < first + most]
+        return tuple(sorted(found, key=lambda one: one.first))
 
     def record_of_job(self, job_id: str) -> tuple[StoredEntry, ...]:
         return _by_id(self._rows.record.of(BY_JOB, job_id))

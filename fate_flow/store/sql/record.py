@@ -237,7 +237,7 @@ class Record(Segments):
 
     def batches(self, log: str, epoch: int, first: int, most: int) -> tuple[Batch, ...]:
         begin = _BATCH_WITH.row(self._database, log, epoch, first)
-        rows = _BATCHES.rows(self._database, log, epoch, begin[0] or 0 if begin else 0, most)
+        rows = _BATCHES.rows(self._database, log, epoch, begin[0] or 0 if begin else 0, first + most)
         return tuple(one for one in map(_batch_of, rows) if one.end > first)
 
     def record_of_job(self, job_id: str) -> tuple[StoredEntry, ...]:
@@ -435,14 +435,14 @@ _BATCH_WITH = Prepared(
     3,
 )  # fmt: skip
 _BATCHES = Prepared(
-    lambda log, epoch, first, most: (
+    lambda log, epoch, first, end: (
         RecordBatchRow.select(*_BATCH_COLUMNS)
         .where(
             (RecordBatchRow.f_log == log) & (RecordBatchRow.f_epoch == Value(epoch, converter=False))
             & (RecordBatchRow.f_first >= Value(first, converter=False))
+            & (RecordBatchRow.f_first < Value(end, converter=False))
         )
         .order_by(RecordBatchRow.f_first)
-        .limit(most)
     ),
     4,
 )  # fmt: skip
