@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.key_list import read_key_list, read_signed_key_list
 from fate_flow.core.model.errors import BadRequest, BadSettings
+from fate_flow.core.record.log import StoredEntry
 from fate_flow.peers.key_changes import RecordKey
 from fate_flow.peers.key_files import LIST_FILE
 from fate_flow.peers.site_key import has_signed
@@ -33,7 +35,7 @@ from fate_flow.services.record.checkpoints import (
     sign_heads,
 )
 from fate_flow.services.record.entries import ends_job, of_own_keys
-from fate_flow.services.record.sealing import MOST_AT_ONCE, seal_entries
+from fate_flow.services.record.sealing import MOST_AT_ONCE, Seals, put_seals, seals_of
 from fate_flow.services.record.verifying import Keys
 from fate_flow.services.witnesses.cosigning import Cosigning, witness_keys
 from fate_flow.settings.settings import Settings
@@ -73,7 +75,6 @@ class RecordSealer(PeriodicWork):
         self._signed_at = self._signed_with_others_at = self._began - SIGN_SECONDS
         self._has_ended_job = False
         self._wakeup, self._poll_seconds, self._without_sync = wakeup, poll_seconds, without_sync
-        self._is_woken = False
         self._own_keys = own_keys
         self._known_keys: tuple[int, str] | None = None
         self._said = ""
@@ -85,7 +86,7 @@ class RecordSealer(PeriodicWork):
             return _STAND_BY_SECONDS
         if not self._cosigning.has_asked and self._monotonic() - self._began < _WAIT_SECONDS:
             return SEAL_SECONDS         # what is recorded meanwhile may belong into the next epoch
-        self._seal()
+        is_left = self._seal()
         if self._due(self._signed_at, SIGN_SECONDS) <= 0:
             self._signed_at = self._signed_with_others_at = self._monotonic()
             self.sign()
@@ -93,7 +94,7 @@ class RecordSealer(PeriodicWork):
             self._signed_with_others_at = self._monotonic()
             self.sign(no_own_log)
         due = min(self._due(self._signed_at, SIGN_SECONDS), self._due_with_others())
-        return max(0.0, min(due, self._poll_seconds))
+        return max(0.0, min(due, SEAL_SECONDS if is_left else self._poll_seconds))
 
     def _end(self) -> None:
         if self._steps is not None:
@@ -105,8 +106,8 @@ class RecordSealer(PeriodicWork):
 
     def rest(self, seconds: float) -> None:
         """Wait for entries, and then for those that come soon after them."""
-        self._is_woken = bool(self._wakeup.wait(seconds))
-        if self._is_woken and not self._is_over.wait(_GATHER_SECONDS):
+        is_woken = bool(self._wakeup.wait(seconds))
+        if is_woken and not self._is_over.wait(_GATHER_SECONDS):
             self._wakeup.wait(0)         # for what is sealed now
 
     def _due(self, since: float, seconds: float) -> float:
@@ -115,17 +116,24 @@ class RecordSealer(PeriodicWork):
     def _due_with_others(self) -> float:
         return self._due(self._signed_with_others_at, _END_SECONDS if self._has_ended_job else BUSY_SECONDS)
 
-    def _seal(self) -> None:
-        def seal(tx: Transaction) -> tuple[int, bool]:
-            new = tx.unsealed_entries(MOST_AT_ONCE)
-            return seal_entries(tx, new, self._context.clock()), any(map(ends_job, new))
+    def _seal(self) -> bool:
+        """Seal what is new; return whether some is left, since a head has moved meanwhile."""
 
-        goes_on = self._is_woken or self._context.read(lambda tx: bool(tx.unsealed_entries(1)))
-        while goes_on:
+        def look(tx: Transaction) -> tuple[tuple[StoredEntry, ...], Seals]:
+            new = tx.unsealed_entries(MOST_AT_ONCE)
+            return new, seals_of(tx, new, self._context.clock())
+
+        while True:
+            new, seals = self._context.read(look)
+            if not new:
+                return False
             with self._without_sync():
-                sealed, has_ended_job = self._context.write(seal)
-            self._has_ended_job |= has_ended_job
-            goes_on = sealed == MOST_AT_ONCE
+                sealed = self._context.write(partial(put_seals, seals=seals))
+            self._has_ended_job |= sealed > 0 and any(map(ends_job, new))
+            if sealed < len(new):
+                return True
+            if sealed < MOST_AT_ONCE:
+                return False
 
     def sign(self, logs: Callable[[str], bool] = any_log) -> None:
         """Sign the heads of these logs, as far as they have grown and may be signed. Before all logs are signed, record

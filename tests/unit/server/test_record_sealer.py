@@ -26,12 +26,15 @@ from fate_flow.peers.key_files import LIST_FILE
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.peers.site_key import PrivateKey, has_signed, load_private_key
 from fate_flow.relay.wakeup import Wakeup
-from fate_flow.server.periodic.record_sealer import POLL_SECONDS, RecordSealer, log_signer, own_list
+from fate_flow.server.periodic import record_sealer
+from fate_flow.server.periodic.record_sealer import POLL_SECONDS, SEAL_SECONDS, RecordSealer, log_signer, own_list
 from fate_flow.server.periodic.record_witnesses import RecordWitnesses
 from fate_flow.server.periodic.server_steps import ServerSteps, own_server
 from fate_flow.services.record.entries import OwnServer
+from fate_flow.services.record.sealing import Seals
 from fate_flow.services.witnesses.cosigning import Cosigning
 from fate_flow.settings.reader import load_settings
+from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.database.opening import open_database
 from fate_flow.store.sql.store import SqlStore
 from tests.kit.services.hand_server import HandServer
@@ -146,6 +149,35 @@ def test_one_transaction_seals_what_has_come_since_the_first_entry() -> None:
         assert [batch.ids for batch in tx.batches(OWN_LOG, 1, 0, 9)] == [(1, 2, 3)]
     assert pause == POLL_SECONDS
     assert wakeup.wait(0) == [], "the other wake-ups were about the same entries"
+
+
+def test_entries_of_a_log_whose_head_moves_meanwhile_are_sealed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hashes are computed while others write; so another process may seal, or open the next epoch, before the seal."""
+    server = HandServer()
+    sealer = RecordSealer(server.context, asked_by_all(server), lambda: True, lambda: None, lambda: 0.0, Wakeup())
+
+    def add(name: str) -> None:
+        with server.store.transaction() as tx:
+            tx.add_to_record([an_entry(name)])
+
+    add("a")
+    put, calls = record_sealer.put_seals, list[int]()
+
+    def moved(tx: Transaction, seals: Seals) -> int:
+        calls.append(len(seals))
+        if len(calls) == 1:
+            assert tx.open_epoch(tx.record_head(OWN_LOG), 7)
+        return put(tx, seals)
+
+    monkeypatch.setattr(record_sealer, "put_seals", moved)
+    assert sealer.step() == SEAL_SECONDS
+    with server.store.reading() as tx:
+        assert len(tx.unsealed_entries(9)) == 1
+    add("b")
+    assert sealer.step() == POLL_SECONDS
+    with server.store.reading() as tx:
+        assert tx.unsealed_entries(9) == ()
+        assert [one.index for one in tx.sealed_entries(OWN_LOG, 7, 0, 9)] == [0, 1]
 
 
 def test_entries_without_a_wake_up_are_found(tmp_path: Path) -> None:
