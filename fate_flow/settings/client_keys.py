@@ -66,6 +66,11 @@ def check_client_keys(keys: ClientKeys) -> None:
             )
 
 
+def is_new_home(home: Path) -> bool:
+    """Return whether no server has ever run in this home. Raise BadSettings."""
+    return _look_at(home)[1]
+
+
 def _look_at(home: Path) -> tuple[bool, bool]:
     """Return whether the file with keys exists, and whether no server has ever run in this home."""
     try:

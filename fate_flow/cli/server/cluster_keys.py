@@ -13,18 +13,17 @@ from contextlib import contextmanager, suppress
 import peewee
 
 from fate_flow.cli.server.cluster_plan import Cluster, ClusterError
+from fate_flow.cli.server.home_context import upgrade_database
 from fate_flow.core.access.key_list import KeyState, SignedKeyList
 from fate_flow.core.model.errors import Conflict, FlowError
 from fate_flow.peers.key_lists import check_key_list
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.services.use_cases.keys import put_key_list
-from fate_flow.settings.client_keys import make_client_keys
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
 from fate_flow.store.contract.transaction_retry import Retry
-from fate_flow.store.database.migrations import bind_party, upgrade
-from fate_flow.store.database.opening import create_if_missing, open_database
+from fate_flow.store.database.opening import open_database
 from fate_flow.store.sql.store import SqlStore
 
 _BY = "bin/cluster"
@@ -56,13 +55,9 @@ def _list_of(settings: Settings) -> SignedKeyList:
 
 
 def _save(settings: Settings, lists: Sequence[SignedKeyList]) -> None:
-    if settings.makes_client_keys:   # before the database hides that no server has run here yet
-        make_client_keys(settings.shared, settings.client_keys)
-    create_if_missing(settings.database_url)
+    upgrade_database(settings)
     store = SqlStore(open_database(settings.database_url, settings.home))
     try:
-        upgrade(store.database)
-        bind_party(store.database, settings.party_id)
         Retry()(lambda: _write(store, lists), is_repeatable=True)
     finally:
         store.close()

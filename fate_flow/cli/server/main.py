@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
-import peewee
-from peewee import Database, SqliteDatabase
 
 from fate_flow import __version__
 from fate_flow.cli.group import HELP, EdgeGroup, verbose_option
 from fate_flow.cli.server.client_keys import client_group
 from fate_flow.cli.server.conf_option import conf_option
-from fate_flow.core.model.errors import BadSettings, StorageFailed
+from fate_flow.cli.server.home_context import schema_of, upgrade_database
+from fate_flow.core.model.errors import BadSettings
 from fate_flow.server.engines.program_user import check_program_user
 from fate_flow.server.exporting.parts import check_exports
 from fate_flow.server.notifying.parts import secret_problems
 from fate_flow.server.start_warnings import key_problems, readable_secrets
 from fate_flow.server.worker_groups import seen_groups
 from fate_flow.services.context.wall_clock import now_on_the_wall
-from fate_flow.settings.client_keys import make_client_keys
 from fate_flow.settings.reader import load_settings
-from fate_flow.settings.settings import Settings
 from fate_flow.store.database import migrations
-from fate_flow.store.database.opening import create_if_missing, open_database
 
 
 class ServerGroup(EdgeGroup):
@@ -115,16 +109,9 @@ def upgrade(conf: Path) -> None:
     Example: fate_flow db upgrade -c conf/service_conf.yaml
     """
     settings = load_settings(conf)
-    create_if_missing(settings.database_url)
-    settings.home.mkdir(parents=True, exist_ok=True)
-    if settings.makes_client_keys:          # before the upgrade hides that no server has run here yet
-        make_client_keys(settings.shared, settings.client_keys)
-    with _open(settings) as database:
-        done = migrations.upgrade(database)
-        migrations.bind_party(database, settings.party_id)
-        for migration in done:
-            click.echo(f"applied {migration.number:04} {migration.name}")
-        click.echo(f"the database of party {settings.party_id} has schema {migrations.version(database)}")
+    for migration in upgrade_database(settings):
+        click.echo(f"applied {migration.number:04} {migration.name}")
+    click.echo(f"the database of party {settings.party_id} has schema {schema_of(settings)}")
 
 
 @db.command()
@@ -136,9 +123,7 @@ def version(conf: Path) -> None:
     """
     settings = load_settings(conf)
     newest = max((one.number for one in migrations.migrations()), default=0)
-    with _open(settings) as database:
-        have = migrations.version(database) if _exists(database) else 0
-    click.echo(f"the database has schema {have}, this release knows {newest}")
+    click.echo(f"the database has schema {schema_of(settings)}, this release knows {newest}")
 
 
 @fate_flow.group("conf")
@@ -169,23 +154,6 @@ def check(conf: Path) -> None:
         click.echo(f"WARNING: {text}", err=True)
     click.echo(limits, err=True)
     click.echo("ok")
-
-
-@contextmanager
-def _open(settings: Settings) -> Iterator[Database]:
-    """Yield the database, which connects at its first use; close it at the end. Raise StorageFailed if it refuses."""
-    database = open_database(settings.database_url, settings.home)
-    try:
-        yield database
-    except (peewee.DatabaseError, peewee.InterfaceError) as error:
-        raise StorageFailed(f"the database refused: {error}") from error
-    finally:
-        database.close()
-
-
-def _exists(database: Database) -> bool:
-    """Return False for a SQLite file that does not exist: connecting would create it."""
-    return not isinstance(database, SqliteDatabase) or Path(database.database).exists()
 
 
 def main() -> None:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fate_flow.cli.input.options import login_name
-from fate_flow.cli.server.home_context import home_context
+from fate_flow.cli.server.home_context import home_context, upgrade_database
 from fate_flow.services.context.recording import record_act_in
+from fate_flow.settings.client_keys import is_new_home
 from fate_flow.settings.settings import Settings
 
 
@@ -15,11 +16,13 @@ from fate_flow.settings.settings import Settings
 def recorded_act(settings: Settings, what: str, text: str) -> Iterator[None]:
     """Record what the block does, if there is a record; with a second entry if it fails.
 
-    No transaction writes files, so the entry comes first: nothing changes without one. Raises FlowError if it cannot be
-    written."""
+    No transaction writes files, so the entry comes first: nothing changes without one. A new home gets its
+    database. Raises FlowError if the entry cannot be written."""
     if not settings.recording.is_on:
         yield
         return
+    if is_new_home(settings.shared):
+        upgrade_database(settings)
     with home_context(settings) as context:
         context.write(lambda tx: record_act_in(context, tx, what, login_name(), text))
         try:

@@ -28,14 +28,15 @@ class RecordWitness:
 
 @dataclass(frozen=True)
 class RecordSettings:
-    is_on: bool = False
+    is_on: bool = True
     witnesses: tuple[RecordWitness, ...] = field(default_factory=tuple)
     exports: tuple[RecordExport, ...] = field(default_factory=tuple)
     reserve: int = 64 << 20      # bytes of the disk with a SQLite database that are kept for it; 0: none
 
 
 def read_record(section: Section) -> RecordSettings:
-    is_on, listed, outside = section.flag("switch", False), section.section("witnesses"), section.section("exports")
+    is_on = section.flag("switch", RecordSettings.is_on)
+    listed, outside = section.section("witnesses"), section.section("exports")
     witnesses = tuple(filter(None, (_witness(listed, name) for name in _names(listed, MOST_WITNESSES) or ())))
     read = (read_export(outside, name) for name in _names(outside, MOST_EXPORTS) or ())
     exports = tuple(one for one in read if one is not None)

@@ -135,7 +135,19 @@ def test_each_change_of_keys_is_recorded_and_no_name_or_key_is_in_an_entry(
     assert yaml.safe_load(made[0].stdout)["app_key"].encode() not in contents
 
 
+def test_the_first_act_in_a_new_home_makes_its_database(conf: Path, tmp_path: Path) -> None:
+    assert run(conf, "add", "anna", "--role", "submit").exit_code == 0
+    assert [what for what, _, _ in acts(conf)] == ["new client requested"]
+
+
+def test_without_a_record_no_database_is_made(conf: Path, tmp_path: Path) -> None:
+    conf.write_text(f"{conf.read_text()}record: {{switch: false}}\n", encoding="utf-8")
+    assert run(conf, "add", "anna", "--role", "submit").exit_code == 0
+    assert not (tmp_path / "fate_flow.sqlite").exists()
+
+
 def test_a_key_that_cannot_be_recorded_is_not_made(recorded: Path, tmp_path: Path) -> None:
+    (tmp_path / "run" / "secret").touch()        # a server has run here, so a database that is not there was lost
     (tmp_path / "fate_flow.sqlite").unlink()
     found = run(recorded, "add", "anna", "--role", "submit")
     assert (found.exit_code, "the database is empty" in found.stderr) == (1, True)

@@ -32,7 +32,7 @@ def test_both_kinds_are_read(tmp_path: Path) -> None:
         SyslogExport("a", "siem.example.org", 6514, True, ca_file, False), SyslogExport("b", "::1", 514, False),
         CollectorExport("c", "https://collector.example.org:4318/v1/logs", "", tmp_path / "token"),
     )  # fmt: skip
-    assert read(tmp_path, "", "false") == RecordSettings()
+    assert read(tmp_path, "", "false") == RecordSettings(is_on=False)
 
 
 @pytest.mark.parametrize(("text", "said"), [
