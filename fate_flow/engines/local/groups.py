@@ -28,9 +28,10 @@ _NEARLY_ALL = 15 / 16
 _PATIENCE_SECONDS = 30.0
 _PAUSE_SECONDS = 0.01
 _ATTEMPTS = 50
-_REMOVED = (errno.ENOENT, errno.ENODEV, errno.EEXIST)
+_REMOVED = (errno.ENOENT, errno.ENODEV, errno.EEXIST, errno.EINVAL)
 """Errors of a group that was removed meanwhile: ENODEV is that of a file that was open, EEXIST of a folder that was
-there when it was to be made, but not when it was looked at."""
+there when it was to be made, but not when it was looked at, and EINVAL of the second limit of memory, if the group was
+made again since the first one was set: neither may be below the other."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,13 @@ class Groups:
     def begin(self, worker_id: str, limits: Limits) -> Group:
         """Make the group of a worker. Raises OSError."""
         group = self.find(worker_id)
-        for _ in range(_ATTEMPTS):
+        for others in reversed(range(_ATTEMPTS)):
             try:
                 self._make_server_group()
                 for folder in group.folders:
                     folder.mkdir(exist_ok=True)
             except OSError as error:    # another worker was the last one, and has just removed the server's group
-                if error.errno not in _REMOVED:
+                if error.errno not in _REMOVED or not others:
                     raise
                 continue
             break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,28 @@ def test_memory_that_is_raised_is_raised_with_swap_first(tmp_path: Path, monkeyp
     monkeypatch.setattr(Path, "write_text", refusing)
     group.limit(Limits(memory_mb=512))
     assert (int(limit.read_text()), int(both.read_text())) == (512 << 20, 512 << 20)
+
+
+def test_a_group_that_is_made_again_between_two_limits_is_limited_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last of the other workers ends meanwhile, and another one begins: the kernel then compares the second limit
+    with the first one of a group that has none."""
+    groups, failures = replace(of_version_1(tmp_path), memory_bytes=1 << 40), [1, 1]
+    limit_memory = groups_module._limit_memory
+
+    def limited(*args: Any) -> None:
+        if failures and failures.pop():
+            raise OSError(errno.EINVAL, "Invalid argument")
+        limit_memory(*args)
+
+    monkeypatch.setattr(groups_module, "_limit_memory", limited)
+    groups.begin("w", Limits())
+    assert groups.names() == {"w"}
+    failures += [1] * 1000
+    with pytest.raises(OSError, match="Invalid argument"):
+        groups.begin("another", Limits())
+    assert groups.names() == {"w"}
 
 
 def test_the_processes_of_a_server_read_what_it_has_found(tmp_path: Path) -> None:
