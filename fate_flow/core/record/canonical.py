@@ -45,7 +45,7 @@ def read_canonical(content: bytes) -> Any:
 
 
 def _is_plain(value: object) -> bool:
-    """Return whether this is an object of ASCII text and small integers, as entries mostly are.
+    """Return whether this is an object of ASCII text, small integers and truth values, as entries mostly are.
 
     The order of its keys is that of their characters, so `json` alone writes its canonical form, in a fifth of the
     time."""
@@ -55,7 +55,11 @@ def _is_plain(value: object) -> bool:
         if type(key) is not str or not key.isascii():
             return False
         kind = type(one)
-        if not (one.isascii() if kind is str else kind is int and -MOST_INTEGER <= one <= MOST_INTEGER):
+        if kind is str:
+            is_plain = one.isascii()
+        else:
+            is_plain = kind is bool or (kind is int and -MOST_INTEGER <= one <= MOST_INTEGER)
+        if not is_plain:
             return False
     return True
 

@@ -25,6 +25,7 @@ FATE_VERSION = "1.11.2"
 """The release of FATE Flow with this wire format; it is sent as SRC-FATE-VER."""
 
 _OLDEST = (1, 7, 0)
+_ENCODER = json.JSONEncoder(separators=(",", ":"))      # `json.dumps` would make one for each call
 _MOST_IN_A_BATCH = 1_000
 LONGEST_MESSAGE, _LONGEST_PARTY_ID = 1_000, 20
 RECORDED = "recorded"
@@ -93,7 +94,7 @@ def body_of(command: Command) -> dict[str, Any]:
 
 
 def to_json(body: object) -> str:
-    return json.dumps(body, separators=(",", ":"))
+    return _ENCODER.encode(body)
 
 
 def document_of(answer: Answer) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from fate_flow.core.wire.v1.envelope import LONGEST_MESSAGE
 from fate_flow.core.wire.v1.fields import RECORD_SALT
 from fate_flow.core.wire.v1.paths import endpoint_of
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))      # `json.dumps` would make one for each call
 _NOT_MEANT = ("run", "runtime_conf_on_party", RECORD_SALT)
 _WITHOUT_BODY = (CommandKind.STANDING, CommandKind.LOOK_AGAIN)       # which nobody reads
 
@@ -47,4 +48,4 @@ def answer_content(answer: Answer) -> bytes:
 
 
 def _json(value: object) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+    return _ENCODER.encode(value).encode()
