@@ -82,10 +82,14 @@ def new_entry(
 ) -> NewEntry:  # fmt: skip
     """Return an entry with these fields, without those that are empty. Raises BadEntry if it is too long, or has a
     value without a canonical form."""
-    said = {key: value for key, value in fields.items() if value not in ("", None)}
-    about = {key: value for key, value in (("job", job_id), ("trace", trace)) if value}
+    said = {key: value for key, value in fields.items() if value != "" and value is not None}
+    if job_id:
+        said["job"] = job_id
+    if trace:
+        said["trace"] = trace
+    said["v"], said["kind"], said["at"] = VERSION, kind.value, at
     try:
-        content = canonical({**said, **about, "v": VERSION, "kind": kind.value, "at": at})
+        content = canonical(said)
     except NotCanonical as error:
         raise BadEntry(f"an entry of kind {kind.value}: {error}") from error
     if len(content) > MOST_BYTES:
