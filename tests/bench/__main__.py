@@ -54,7 +54,7 @@ MEASUREMENTS = {
     9: Measurement("honest callers while flooded", flood.measure, {"seconds": 20.0}, {"seconds": 3.0}),
     10: Measurement("streams between workers", streams.measure, {"megabytes": 4_000}, {"megabytes": 300}),
     11: Measurement(
-        "what the record costs", record.measure, {"jobs": 60, "at_once": 100}, {"jobs": 8, "at_once": 20}
+        "what the record costs", record.measure, {"jobs": 150, "at_once": 100}, {"jobs": 8, "at_once": 20}
     ),
     12: Measurement(
         "a crowd of parties, simulated", simulated.measure,

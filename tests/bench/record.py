@@ -16,7 +16,7 @@ from tests.bench.processes import CpuMeter
 from tests.bench.trust import run_alternately
 
 NAMES = ("record off", "record on")
-_BURSTS = 2 * ("record off", "record on", "record on", "record off")
+_BURSTS = 3 * ("record off", "record on", "record on", "record off")
 
 
 def measure(jobs: int, at_once: int) -> dict[str, Any]:
