@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from fate_flow.core.record.canonical import NotCanonical, canonical, read_canonical
+from fate_flow.core.record.canonical import MOST_INTEGER, NotCanonical, canonical, read_canonical
 
 VERSION = 1
 MOST_BYTES = 65_535              # so that an entry fits the bundles of C2SP's tlog-tiles
@@ -80,9 +80,10 @@ def new_entry(
     log: str, kind: Kind, at: int, fields: Mapping[str, Any], *, job_id: str = "", trace: str = "", salt: str = "",
     text: str = "",
 ) -> NewEntry:  # fmt: skip
-    """Return an entry with these fields, without those that are empty. Raises BadEntry if it is too long, or has a
-    value without a canonical form."""
-    said = {key: value for key, value in fields.items() if value != "" and value is not None}
+    """Return an entry with these fields, without those that are empty; an integer beyond 53 bits is text.
+
+    Raises BadEntry if it is too long, or has a value without a canonical form."""
+    said = {key: _safe(value) for key, value in fields.items() if value != "" and value is not None}
     if job_id:
         said["job"] = job_id
     if trace:
@@ -95,6 +96,14 @@ def new_entry(
     if len(content) > MOST_BYTES:
         raise BadEntry(f"an entry of kind {kind.value} has {len(content)} bytes, and the most is {MOST_BYTES}")
     return NewEntry(log, content, kind, at, job_id, salt, text)
+
+
+def _safe(value: Any) -> Any:
+    """Return a value with a canonical form for one of another party, such as a version: two large integers may have one
+    canonical form, and half a surrogate pair has none."""
+    if type(value) is int and not -MOST_INTEGER <= value <= MOST_INTEGER:
+        return str(value)
+    return value.encode("utf-8", "replace").decode() if type(value) is str and not value.isascii() else value
 
 
 def read_entry(content: bytes) -> Mapping[str, Any]:

@@ -30,9 +30,14 @@ def word_of(one: ShownEntry, own: str) -> str:
 
 
 def sentence_of(one: ShownEntry) -> str:
-    """Return the entry as a sentence, with the text beside it if that is still there."""
+    """Return the entry as a sentence, with the text beside it if that is still there.
+
+    An entry of another party may lack what its kind should have: it is shown by its kind."""
     sentence = _SENTENCES.get(one.kind)
-    found = sentence(one.said, one) if sentence is not None else one.kind
+    try:
+        found = sentence(one.said, one) if sentence is not None else one.kind
+    except (LookupError, TypeError, ValueError, AttributeError):
+        found = f"{one.kind}, without what such an entry has"
     return f"{found}: {one.text}" if one.text and one.kind in _WITH_TEXT else found
 
 

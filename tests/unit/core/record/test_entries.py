@@ -40,6 +40,13 @@ def test_an_entry_that_is_too_long_is_refused() -> None:
         new_entry(OWN_LOG, Kind.ACT, 0, {"what": "x" * MOST_BYTES})
 
 
+def test_what_another_party_may_say_has_a_canonical_form() -> None:
+    fields = {"version": 2**53, "run": -(2**60), "task": "a\ud800b", "argument": "\u00e9", "largest": 2**53 - 1}
+    said = read_entry(new_entry(OWN_LOG, Kind.RECEIVED, 0, fields).content)
+    assert (said["version"], said["run"], said["task"]) == (str(2**53), str(-(2**60)), "a?b")
+    assert (said["argument"], said["largest"]) == ("\u00e9", 2**53 - 1)
+
+
 def test_a_float_is_refused() -> None:
     with pytest.raises(BadEntry, match="float has no canonical form"):
         new_entry(OWN_LOG, Kind.ACT, 0, {"what": 1.5})

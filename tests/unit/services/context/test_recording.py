@@ -18,11 +18,11 @@ from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.record.commitment import number_of, opens
-from fate_flow.core.record.entry import read_entry
+from fate_flow.core.record.entry import OWN_LOG, Kind, read_entry
 from fate_flow.core.record.log import StoredEntry
 from fate_flow.core.record.refusal_counts import Cause
 from fate_flow.core.record.sentences import sentence_of
-from fate_flow.core.record.shown import shown_entry
+from fate_flow.core.record.shown import ShownEntry, shown_entry
 from fate_flow.core.wire.v1.recorded import answer_content, request_content
 from fate_flow.services.context.counted_record import RefusalRecord, RequestRecord
 from fate_flow.services.context.recording import record_act, record_act_in, record_answer, record_received
@@ -352,3 +352,9 @@ def test_nothing_is_recorded_while_the_switch_is_off() -> None:
 def commands(server: HandServer) -> tuple[Command, ...]:
     with server.store.reading() as tx:
         return tx.commands_after(0)
+
+
+@pytest.mark.parametrize("kind", [one.value for one in Kind])
+def test_an_entry_of_another_party_without_its_fields_is_shown_by_its_kind(kind: str) -> None:
+    for said in ({"kind": kind}, {"kind": kind, "port": "p", "count": "x", "first": None, "party": 1}):
+        assert sentence_of(ShownEntry(OWN_LOG, 1, 0, "", said, ""))
