@@ -12,12 +12,13 @@ machine. So a file that cannot be read counts as one that is not there.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
 import secrets
 from collections.abc import Collection, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from typing import Any
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.spec import Party
 from fate_flow.core.streams.addresses import Address, Connects, Listens, StreamEnds
-from fate_flow.core.streams.counts import PortCount
+from fate_flow.core.streams.counts import PortCount, by_port
 from fate_flow.relay.spool_session import Session
 from fate_flow.relay.stream_calls import LOOK, ask_gateway
 
@@ -33,6 +34,7 @@ LOG = logging.getLogger(__name__)
 
 _UNREADABLE = (ValueError, TypeError, LookupError, BadRequest)         # what is no JSON, or JSON of something else
 _SUFFIX, _COUNTS, _WHY = ".json", ".counts", ".why"
+_COLLECTING = ".lock"                  # beside the folder: the file that is locked meanwhile
 _PARTS = 6                             # of a session in the name of its file
 _LOOK_SECONDS = 5.0
 LOOKED = b"looked\n"
@@ -68,39 +70,41 @@ class StreamSessions:
             os.replace(draft, path)
         self._tell()
 
-    def close(self, session: Session) -> tuple[PortCount, ...]:
-        """Remove the session, so that the gateway ends its streams; return what has been counted and was not returned
-        before. Raises OSError."""
+    def close(self, session: Session) -> None:
+        """Remove the session, so that the gateway ends its streams and counts them. Raises OSError."""
         path = self._path(session)
         self._remove(path)
         path.with_suffix(_WHY).unlink(missing_ok=True)
-        return self.collect(session)
 
-    def collect(self, session: Session) -> tuple[PortCount, ...]:
-        """Return what has been counted and was not returned before, and forget it. Raises OSError."""
+    @contextmanager
+    def collected(self, session: Session) -> Iterator[tuple[PortCount, ...]]:
+        """Yield what has been counted and was not stored before, by port and other party; forget it if the block ends
+        well. No other process collects meanwhile. Raises OSError."""
         stem = self._path(session).name.removesuffix(_SUFFIX)
-        names = [name for name in self._names(_COUNTS) if name == stem + _COUNTS or name.startswith(f"{stem}+")]
-        return tuple(count for name in names for count in self._taken(self._folder / name))
+        if not any(name.startswith(stem) for name in self._names(_COUNTS)):
+            yield ()
+            return
+        with open(self._folder.with_suffix(_COLLECTING), "a", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._set_aside(stem)
+            files = [self._folder / name for name in self._names(_COUNTS) if name.startswith(f"{stem}+")]
+            yield by_port(count for file in files for count in _counts_in(file))
+            for file in files:
+                file.unlink(missing_ok=True)
 
     def _remove(self, path: Path) -> None:
         with suppress(FileNotFoundError):
             path.unlink()
             self._tell()
 
-    def _taken(self, path: Path) -> tuple[PortCount, ...]:
-        """Return the counts of a file and remove it; nothing if somebody else has taken it."""
-        mine = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-        try:
-            os.rename(path, mine)
-        except FileNotFoundError:
-            return ()
-        found = _counts_in(mine)
-        mine.unlink()
-        return found
+    def _set_aside(self, stem: str) -> None:
+        """Give the file of the gateway a name at which it is not written again."""
+        with suppress(FileNotFoundError):
+            os.rename(self._folder / f"{stem}{_COUNTS}", self._folder / f"{stem}+{secrets.token_hex(8)}{_COUNTS}")
 
     def uncollected(self) -> tuple[Session, ...]:
         """Return the sessions that were removed before all of their streams were counted: a worker's last bytes arrive
-        after its attempt, and a gateway may answer too late. `collect` returns their counts. Raises OSError."""
+        after its attempt, and a gateway may answer too late. `collected` has their counts. Raises OSError."""
         stems = {"+".join(name.removesuffix(_COUNTS).split("+")[:_PARTS]) for name in self._names(_COUNTS)}
         over = sorted(stems - {name.removesuffix(_SUFFIX) for name in self._names(_SUFFIX)}) if stems else []
         return tuple(_session_of(stem) for stem in over)
@@ -124,10 +128,7 @@ class StreamSessions:
 
     def counts(self, name: str) -> tuple[PortCount, ...]:
         """Return what the streams of a session have carried; `name` is that of its file. Raises OSError."""
-        try:
-            return _counts_in((self._folder / name).with_suffix(_COUNTS))
-        except FileNotFoundError:
-            return ()
+        return _counts_in((self._folder / name).with_suffix(_COUNTS))
 
     def count(self, name: str, counts: Collection[PortCount]) -> None:
         """Store what the streams of a session have carried, also while its file is being removed. Raises OSError."""
@@ -144,7 +145,7 @@ class StreamSessions:
         os.replace(draft, path)
 
     def purge(self, job_id: str) -> None:
-        """Remove all sessions of a job; what was counted stays for `collect`. Raises OSError."""
+        """Remove all sessions of a job; what was counted stays for `collected`. Raises OSError."""
         for name in self._names(_SUFFIX):
             if _job_of(name) == job_id:
                 self._remove(self._folder / name)
@@ -208,16 +209,27 @@ def _session_of(stem: str) -> Session:
 
 
 def _counts_in(path: Path) -> tuple[PortCount, ...]:
+    """Return the counts of a file, as far as they are known here: another release may count more, or less."""
     try:
-        counts = json.loads(path.read_text(encoding="utf-8"))
-        return tuple(PortCount(**{**one, "other": Party(**one["other"]), **_each(one)}) for one in counts)
-    except _UNREADABLE:
+        return tuple(map(_count_of, json.loads(path.read_text(encoding="utf-8"))))
+    except FileNotFoundError:
+        return ()
+    except _UNREADABLE as error:
+        LOG.warning("the file %s says nothing of what streams have carried: %r", path, error)
         return ()
 
 
-def _each(count: dict[str, Any]) -> dict[str, Any]:
+def _count_of(said: Any) -> PortCount:
+    return PortCount(
+        str(said["name"]), Party(str(said["other"]["role"]), str(said["other"]["party_id"])), int(said["streams"]),
+        int(said["sent"]), int(said["received"]), float(said["seconds"]), _each(said.get("sent_each", ())),
+        _each(said.get("received_each", ())),
+    )  # fmt: skip
+
+
+def _each(said: Any) -> tuple[tuple[int, str], ...]:
     """A count of an older release has no digests."""
-    return {key: tuple((size, digest) for size, digest in count.get(key, ())) for key in ("sent_each", "received_each")}
+    return tuple((int(size), str(digest)) for size, digest in said)
 
 
 def _as_json(one: StreamSession) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,11 +49,10 @@ class SpoolExchange:
         if streams:
             self.streams.open(StreamSession(session, document, streams))
 
-    def close(self, key: TaskKey, incarnation: str) -> tuple[PortCount, ...]:
+    def close(self, key: TaskKey, incarnation: str) -> None:
         session = _session(key, incarnation)
-        counts = self.streams.close(session)
+        self.streams.close(session)
         self.spool.close(session)
-        return counts
 
     def carried(self, key: TaskKey, incarnation: str) -> Iterable[ChannelCount]:
         return self.spool.carried(_session(key, incarnation))
@@ -61,8 +60,8 @@ class SpoolExchange:
     def uncollected_streams(self) -> Iterator[StreamsHere]:
         return map(_streams_of, self.streams.uncollected())
 
-    def collect_streams(self, of: StreamsHere) -> tuple[PortCount, ...]:
-        return self.streams.collect(_session(of.key, of.incarnation))
+    def collected_streams(self, of: StreamsHere) -> AbstractContextManager[tuple[PortCount, ...]]:
+        return self.streams.collected(_session(of.key, of.incarnation))
 
     def with_streams(self) -> Iterator[StreamsHere]:
         return map(_streams_of, self.streams.sessions())

@@ -75,7 +75,8 @@ class Carried:
 
     def __init__(self, *, keeps_digests: bool = False) -> None:
         self.sent = self.received = 0
-        self._of_sent, self._of_received = (hashlib.sha256() if keeps_digests else None for _ in range(2))
+        self._of_sent = hashlib.sha256() if keeps_digests else None
+        self._of_received = hashlib.sha256() if keeps_digests else None
 
     def add_sent(self, data: bytes) -> None:
         self.sent += len(data)
@@ -88,11 +89,10 @@ class Carried:
             self._of_received.update(data)
 
     @property
-    def digests(self) -> tuple[str, str] | None:
-        """Those of what was sent and received, in hex; None if they are not kept."""
-        if self._of_sent is None or self._of_received is None:
-            return None
-        return self._of_sent.hexdigest(), self._of_received.hexdigest()
+    def directions(self) -> tuple[tuple[int, str], tuple[int, str]]:
+        """How many bytes were sent, and received, each with their digest in hex; empty if it is not kept."""
+        of_sent, of_received = (one.hexdigest() if one else "" for one in (self._of_sent, self._of_received))
+        return (self.sent, of_sent), (self.received, of_received)
 
 
 @dataclass(eq=False)

@@ -5,6 +5,7 @@ Each effect is idempotent, and is derived from the rows again if it is lost.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
@@ -13,6 +14,7 @@ from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.errors import StorageFailed
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.job import JobKey, TaskKey, Worker
+from fate_flow.core.streams.counts import PortCount
 from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.services.context.ports import Context, LaunchOrder, StreamsHere
@@ -115,8 +117,11 @@ def carry_out(context: Context, effect: Effect) -> None:
             _launch(context, order)
         case StopWorker() | ReleaseWorker() | ForgetWorker():
             _ask_engine(context, effect)
-        case CloseExchange() | CollectStreams():
-            _note_streams(context, effect)
+        case CloseExchange(task, incarnation):
+            context.exchange.close(task, incarnation)
+            _note_streams(context, StreamsHere(task, incarnation))
+        case CollectStreams(of):
+            _note_streams(context, of)
         case WriteConfs(key, document):
             _write_confs(context, key, document)
         case RemoveJobFolder(job_id):
@@ -192,13 +197,15 @@ def _write_confs(context: Context, key: JobKey, document: Document) -> None:
         raise failure
 
 
-def _note_streams(context: Context, effect: CloseExchange | CollectStreams) -> None:
+def _note_streams(context: Context, of: StreamsHere) -> None:
     """Add what the streams of an attempt have carried to the history of its job, if that is still known."""
-    if isinstance(effect, CloseExchange):
-        task, counts = effect.task, context.exchange.close(effect.task, effect.incarnation)
-    else:
-        task, counts = effect.of.key, context.exchange.collect_streams(effect.of)
-    if not counts or not context.read(lambda tx: bool(tx.jobs_here(task.job_id))):
+    with context.exchange.collected_streams(of) as counts:
+        if counts:
+            context.write(partial(_add_counts, context, of.key, counts))
+
+
+def _add_counts(context: Context, task: TaskKey, counts: Sequence[PortCount], tx: Transaction) -> None:
+    if not tx.jobs_here(task.job_id):
         return
     now = context.clock()
     entries = [
@@ -207,17 +214,13 @@ def _note_streams(context: Context, effect: CloseExchange | CollectStreams) -> N
         )
         for one in counts
     ]  # fmt: skip
-
-    def add(tx: Transaction) -> None:
-        tx.add_entries(entries)
-        if context.keeps_record:
-            traced = partial(trace_of, context, tx)
-            tx.add_to_record((
-                *of_moves(entries, context.fresh_salt, traced),
-                *of_streams(task, counts, now, traced(task.job_id), context.fresh_salt),
-            ))  # fmt: skip
-
-    context.write(add)
+    tx.add_entries(entries)
+    if context.keeps_record:
+        traced = partial(trace_of, context, tx)
+        tx.add_to_record((
+            *of_moves(entries, context.fresh_salt, traced),
+            *of_streams(task, counts, now, traced(task.job_id), context.fresh_salt),
+        ))  # fmt: skip
 
 
 def _remove_messages(context: Context, job_id: str, uploads: tuple[Artifact, ...]) -> None:

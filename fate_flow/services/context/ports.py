@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -311,9 +311,8 @@ class Exchange(Protocol):
     ) -> None:  # fmt: skip
         """Open the channel of one attempt of a task, and its streams; see `LaunchOrder` for the other values."""
 
-    def close(self, key: TaskKey, incarnation: str) -> tuple[PortCount, ...]:
-        """Close it, and return what its streams have carried; nothing if it was closed before."""
-        ...
+    def close(self, key: TaskKey, incarnation: str) -> None:
+        """Close it. Raises OSError."""
 
     def carried(self, key: TaskKey, incarnation: str) -> Iterable[ChannelCount]:
         """Return what the channels of an attempt have carried so far; nothing once it is closed. Raises
@@ -324,8 +323,9 @@ class Exchange(Protocol):
         """Return the attempts with streams that ended after they were closed. Raises OSError."""
         ...
 
-    def collect_streams(self, of: StreamsHere) -> tuple[PortCount, ...]:
-        """Return what such streams have carried, once. Raises OSError."""
+    def collected_streams(self, of: StreamsHere) -> AbstractContextManager[tuple[PortCount, ...]]:
+        """Yield what streams of a closed attempt have carried and was not stored before; forget it if the block ends
+        well. Raises OSError."""
         ...
 
     def with_streams(self) -> Iterable[StreamsHere]:

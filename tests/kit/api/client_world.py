@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -99,8 +100,8 @@ class FakeExchange:
     def uncollected_streams(self) -> tuple[()]:
         return ()
 
-    def collect_streams(self, of: StreamsHere) -> tuple[()]:
-        return ()
+    def collected_streams(self, of: StreamsHere) -> AbstractContextManager[tuple[()]]:
+        return nullcontext(())
 
     def purge(self, job_id: str) -> None: ...
 

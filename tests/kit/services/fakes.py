@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -96,9 +97,8 @@ class HandExchange(Calls):
     ) -> None:
         self.calls.append(("open", key, incarnation, parties, worker_id, document, *((streams,) if streams else ())))
 
-    def close(self, key: TaskKey, incarnation: str) -> tuple[PortCount, ...]:
+    def close(self, key: TaskKey, incarnation: str) -> None:
         self.calls.append(("close", key, incarnation))
-        return self.stream_counts
 
     def carried(self, key: TaskKey, incarnation: str) -> tuple[ChannelCount, ...]:
         return self.channels
@@ -106,9 +106,10 @@ class HandExchange(Calls):
     def uncollected_streams(self) -> tuple[StreamsHere, ...]:
         return self.late
 
-    def collect_streams(self, of: StreamsHere) -> tuple[PortCount, ...]:
-        self.calls.append(("collect_streams", of))
-        return self.stream_counts
+    @contextmanager
+    def collected_streams(self, of: StreamsHere) -> Iterator[tuple[PortCount, ...]]:
+        yield self.stream_counts
+        self.calls.append(("collected", of))
 
     def with_streams(self) -> tuple[StreamsHere, ...]:
         return self.streams

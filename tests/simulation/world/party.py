@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -374,6 +374,9 @@ class _Silent:
 
     def carried(self, *_: object) -> tuple[()]:
         return ()
+
+    def collected_streams(self, _: object) -> AbstractContextManager[tuple[()]]:
+        return nullcontext(())
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *args, **kwargs: None

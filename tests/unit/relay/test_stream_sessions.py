@@ -27,6 +27,16 @@ def a_session(version: int = 0, job_id: str = JOB) -> StreamSession:
     return StreamSession(session, "native:" + "0" * 64, ends_of(PORTS, key, "abcdef01"))
 
 
+def collected(sessions: StreamSessions, session: Session) -> tuple[PortCount, ...]:
+    with sessions.collected(session) as found:
+        return found
+
+
+def closed(sessions: StreamSessions, session: Session) -> tuple[PortCount, ...]:
+    sessions.close(session)
+    return collected(sessions, session)
+
+
 def sessions_in(tmp_path: Path) -> StreamSessions:
     (tmp_path / "streams").mkdir(exist_ok=True)
     return StreamSessions(tmp_path / "streams", tmp_path / "streams.sock")
@@ -93,16 +103,16 @@ def test_counts_that_say_nothing_are_none(tmp_path: Path) -> None:
     path = (tmp_path / "streams" / name).with_suffix(".counts")
     path.write_bytes(b"")
     assert sessions.counts(name) == ()
-    assert sessions.close(one.session) == ()
+    assert closed(sessions, one.session) == ()
     assert [*(tmp_path / "streams").iterdir()] == []
 
 
-def test_counts_of_an_older_release_have_no_digests(tmp_path: Path) -> None:
+def test_counts_of_another_release_are_read_as_far_as_they_are_known(tmp_path: Path) -> None:
     sessions, one = sessions_in(tmp_path), a_session()
     [name] = (sessions.open(one), sessions.changes({}))[1]
-    count = {"name": "fl", "other": vars(HOST), "streams": 2, "sent": 5, "received": 7, "seconds": 1.5}
+    count = {"name": "fl", "other": vars(HOST), "streams": 2, "sent": 5, "received": 7, "seconds": 1.5, "newer": 1}
     (tmp_path / "streams" / name).with_suffix(".counts").write_text(json.dumps([count]), encoding="utf-8")
-    assert sessions.close(one.session) == (PortCount("fl", HOST, 2, 5, 7, 1.5),)
+    assert closed(sessions, one.session) == (PortCount("fl", HOST, 2, 5, 7, 1.5),)
 
 
 def test_what_is_counted_after_the_end_is_collected_once(tmp_path: Path) -> None:
@@ -112,23 +122,54 @@ def test_what_is_counted_after_the_end_is_collected_once(tmp_path: Path) -> None
     [name] = (sessions.open(one), sessions.changes({}))[1]
     sessions.count(name, [at_once])
     assert sessions.uncollected() == ()                     # it is still open
-    assert sessions.close(one.session) == (at_once,)
+    assert closed(sessions, one.session) == (at_once,)
     sessions.count_late(name, late)
     sessions.count_late(name, late)
     sessions.purge(JOB)
     assert sessions.uncollected() == (one.session,)
-    assert sessions.collect(one.session) == (late, late)
-    assert sessions.collect(one.session) == sessions.uncollected() == ()
+    assert collected(sessions, one.session) == (late.with_count(late),)
+    assert collected(sessions, one.session) == sessions.uncollected() == ()
     assert list((tmp_path / "streams").iterdir()) == []
+
+
+def test_what_could_not_be_stored_elsewhere_is_collected_again(tmp_path: Path) -> None:
+    sessions, one, count = sessions_in(tmp_path), a_session(), PortCount("fl", HOST, 2, 5, 7, 1.5)
+    [name] = (sessions.open(one), sessions.changes({}))[1]
+    sessions.count(name, [count])
+    sessions.close(one.session)
+
+    def fails() -> None:
+        with sessions.collected(one.session):
+            sessions.count_late(name, count)         # meanwhile
+            raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="full"):
+        fails()
+    assert sessions.uncollected() == (one.session,)
+    assert collected(sessions, one.session) == (count.with_count(count),)
+    assert collected(sessions, one.session) == sessions.uncollected() == ()
+
+
+@pytest.mark.parametrize("each", ["[[5, 6, 7]]", '[["x", "ab"]]', "7", '{"a": 1}', "null"])
+def test_counts_of_a_wrong_form_are_named_and_none(
+    tmp_path: Path, each: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sessions, one = sessions_in(tmp_path), a_session()
+    [name] = (sessions.open(one), sessions.changes({}))[1]
+    text = json.dumps([{"name": "fl", "other": vars(HOST), "streams": 2, "sent": 5, "received": 7, "seconds": 1.5}])
+    path = (tmp_path / "streams" / name).with_suffix(".counts")
+    path.write_text(text.replace("1.5", f'1.5, "newer": 1, "sent_each": {each}'), encoding="utf-8")
+    assert closed(sessions, one.session) == ()
+    assert "says nothing of what streams have carried" in caplog.text
 
 
 def test_what_a_gateway_has_stored_too_late_is_collected(tmp_path: Path) -> None:
     sessions, one, count = sessions_in(tmp_path), a_session(), PortCount("fl", HOST, 2, 5, 7, 1.5)
     [name] = (sessions.open(one), sessions.changes({}))[1]
-    assert sessions.close(one.session) == ()
+    assert closed(sessions, one.session) == ()
     sessions.count(name, [count])
     assert sessions.uncollected() == (one.session,)
-    assert sessions.collect(one.session) == (count,)
+    assert collected(sessions, one.session) == (count,)
 
 
 def test_whoever_opens_a_session_waits_until_the_gateway_has_looked(tmp_path: Path) -> None:

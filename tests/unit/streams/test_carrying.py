@@ -14,12 +14,27 @@ from typing import Any
 
 import pytest
 
+from fate_flow.core.model.spec import Party
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
 from fate_flow.core.streams.counts import PortCount
 from fate_flow.gateway.refusals import Refused
+from fate_flow.relay.spool_session import Session
+from fate_flow.relay.stream_sessions import StreamSessions
 from fate_flow.server.gateway_parts import most_streams_with
 from fate_flow.streams import owners
 from tests.kit.streams.two_gateways import GUEST, HOST, JOB, World, echo, session_of, side_in, world_in
+
+
+def collected(sessions: StreamSessions, session: Session) -> tuple[PortCount, ...]:
+    with sessions.collected(session) as found:
+        return found
+
+
+def carried_until_its_end(sessions: StreamSessions, party: Party) -> tuple[PortCount, ...]:
+    """End the attempt of a party; return what its streams have carried."""
+    session = session_of(party).session
+    sessions.close(session)
+    return collected(sessions, session)
 
 
 def test_bytes_pass_in_both_directions_and_each_ends_for_itself(tmp_path: Path) -> None:
@@ -35,7 +50,7 @@ def test_bytes_pass_in_both_directions_and_each_ends_for_itself(tmp_path: Path) 
                 assert await reader.read() == b"<" + sent + b">"
                 writer.close()
             counts = [
-                await asyncio.to_thread(side.sessions.close, session_of(party).session)
+                await asyncio.to_thread(carried_until_its_end, side.sessions, party)
                 for side, party in ((world.host, HOST), (world.guest, GUEST))
             ]
             answer = b"<" + sent + b">"
@@ -108,7 +123,7 @@ def test_the_end_of_the_attempt_at_either_party_resets_both_workers(tmp_path: Pa
                 writer.write(b"hi")
                 assert await reader.readexactly(2) == b"ho"
                 side, party = ((world.host, HOST), (world.guest, GUEST))[closed]
-                await asyncio.to_thread(side.sessions.close, session_of(party).session)
+                await asyncio.to_thread(carried_until_its_end, side.sessions, party)
                 with pytest.raises(ConnectionResetError):
                     await reader.read()
                 await lost.wait()
@@ -127,7 +142,7 @@ async def ended_after(world: World, text: bytes) -> tuple[PortCount, ...]:
     await writer.wait_closed()
     while not world.application.targets:
         await asyncio.sleep(0.01)
-    return await asyncio.to_thread(world.host.sessions.close, session_of(HOST).session)
+    return await asyncio.to_thread(carried_until_its_end, world.host.sessions, HOST)
 
 
 def test_what_a_worker_has_sent_arrives_although_its_attempt_is_over(tmp_path: Path) -> None:
@@ -147,10 +162,10 @@ def test_what_a_worker_has_sent_arrives_although_its_attempt_is_over(tmp_path: P
             while not (late := world.host.sessions.uncollected()):
                 await asyncio.sleep(0.01)
             assert late == (session_of(HOST).session,)
-            [count] = world.host.sessions.collect(late[0])
+            [count] = collected(world.host.sessions, late[0])
             sent, got = ((len(one), sha256(one).hexdigest()) for one in (b"the last words", b""))
             assert replace(count, seconds=0.0) == PortCount("fl", GUEST, 1, sent[0], 0, 0.0, (sent,), (got,))
-            assert world.host.sessions.collect(late[0]) == world.host.sessions.uncollected() == ()
+            assert collected(world.host.sessions, late[0]) == world.host.sessions.uncollected() == ()
 
     asyncio.run(test())
 
@@ -177,7 +192,7 @@ def test_what_nobody_has_read_when_the_attempt_ends_arrives_as_well(
             writer.write(b"the last words")
             writer.close()
             await answered.wait()
-            await asyncio.to_thread(world.host.sessions.close, session_of(HOST).session)
+            await asyncio.to_thread(carried_until_its_end, world.host.sessions, HOST)
             has_ended.set()
             heard = asyncio.get_running_loop().create_future()
 
@@ -202,7 +217,7 @@ def test_a_stream_that_is_opened_after_the_attempt_of_its_worker_is_counted(tmp_
             async with await world.listen(echo):
                 while not (late := world.host.sessions.uncollected()):
                     await asyncio.sleep(0.01)
-            [count] = world.host.sessions.collect(late[0])
+            [count] = collected(world.host.sessions, late[0])
             assert (count.streams, count.sent) == (1, len(b"the last words"))
 
     asyncio.run(test())

@@ -154,7 +154,7 @@ def test_stopping_a_task_without_a_worker_ends_it_at_once() -> None:
     host = a_host(*RUN)
     answer = host.handle(task_command(K.TASK_STOP, argument="canceled"))
     assert (answer.data["party_status"], answer.data["reason"]) == ("canceled", "stopped")
-    assert host.exchange.calls[-1][0] == "close"
+    assert [call[0] for call in host.exchange.calls[-2:]] == ["close", "collected"]
 
 
 @pytest.mark.parametrize(

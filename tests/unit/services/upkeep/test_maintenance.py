@@ -55,7 +55,7 @@ def test_streams_that_end_after_their_attempt_are_collected() -> None:
     late = StreamsHere(TaskKey(JOB_ID, "train", 0, HOST), "abcdef01")
     host.server.exchange.late = (late,)
     host.run()
-    assert ("collect_streams", late) in host.server.exchange.calls
+    assert ("collected", late) in host.server.exchange.calls
 
 
 # ---------------------------------------------------------------------- jobs of others
