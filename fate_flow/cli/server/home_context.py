@@ -20,12 +20,16 @@ from fate_flow.settings.settings import Settings
 from fate_flow.store.database import migrations
 from fate_flow.store.database.opening import create_if_missing, open_database
 
+_EMPTY = "the database is empty: start the server once (fate_flow serve), or run fate_flow db upgrade"
+
 
 @contextmanager
 def home_context(settings: Settings) -> Iterator[Context]:
     """Yield the use cases of this party, for a process outside the server. Raise FlowError."""
     if not settings.home.is_dir():
         raise FlowError(f"home: the folder {settings.home} does not exist; no server has run with this configuration")
+    if not schema_of(settings):          # before a connection makes a file that would say that a server has run here
+        raise StorageFailed(_EMPTY)
     prepare_home(settings)
     record = open_log(settings)
     store = open_store(settings, record)
@@ -44,10 +48,6 @@ def _check_schema(database: Any, settings: Settings) -> None:
     newest = migrations.migrations()[-1].number
     have = migrations.version(database)
     if have != newest:
-        if not have:
-            raise StorageFailed(
-                "the database is empty: start the server once (fate_flow serve), or run fate_flow db upgrade"
-            )
         raise StorageFailed(f"the database has schema {have}, this release needs {newest}: run fate_flow db upgrade")
     migrations.check_digests(database)
     migrations.bind_party(database, settings.party_id)

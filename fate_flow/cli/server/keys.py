@@ -71,6 +71,7 @@ def certify(conf: Path, root: Path | None, number: int | None, next_root: Path |
     """
     settings = load_settings(conf)
     keys = _keys(settings)
+    keys.root()                          # a home without keys has nothing to sign
     with recorded_act(settings, "key list signed", "with another root key announced" if next_root else ""):
         keys.certify(root, number, next_root)
     _print(settings, keys)
@@ -98,6 +99,7 @@ def announce(conf: Path, use: str, days: float, root: Path | None) -> None:
         raise click.BadParameter("is not a number of days", param_hint="--days")
     settings = load_settings(conf)
     keys = _keys(settings)
+    keys.root()                          # a home without keys has nothing to announce
     with recorded_act(settings, "key announced", f"the next {use} key"):
         keys.announce(use, int(days * 24 * 3600 * 1000), root)
     _print(settings, keys)

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fate_flow.cli.input.options import login_name
-from fate_flow.cli.server.home_context import home_context, upgrade_database
+from fate_flow.cli.server.home_context import home_context, schema_of, upgrade_database
 from fate_flow.services.context.recording import record_act_in
 from fate_flow.settings.client_keys import is_new_home
 from fate_flow.settings.settings import Settings
+from fate_flow.store.database.opening import create_if_missing
 
 
 @contextmanager
@@ -21,8 +22,10 @@ def recorded_act(settings: Settings, what: str, text: str) -> Iterator[None]:
     if not settings.recording.is_on:
         yield
         return
-    if is_new_home(settings.shared):
-        upgrade_database(settings)
+    if settings.home.is_dir() and is_new_home(settings.shared):
+        create_if_missing(settings.database_url)
+        if not schema_of(settings):      # else another home has made it: an upgrade is not for this command
+            upgrade_database(settings)
     with home_context(settings) as context:
         context.write(lambda tx: record_act_in(context, tx, what, login_name(), text))
         try:

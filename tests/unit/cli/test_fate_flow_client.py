@@ -140,6 +140,16 @@ def test_the_first_act_in_a_new_home_makes_its_database(conf: Path, tmp_path: Pa
     assert [what for what, _, _ in acts(conf)] == ["new client requested"]
 
 
+@pytest.mark.parametrize("arguments", [("audit", "verify"), ("grants", "show"), ("client", "list")])
+def test_a_command_before_the_first_start_leaves_the_home_new(
+    conf: Path, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    """A database that it made would say that a server has run here without keys of clients."""
+    CliRunner().invoke(fate_flow, [*arguments, "-c", str(conf)])
+    assert not (tmp_path / "fate_flow.sqlite").exists()
+    assert load_settings(conf).clients_sign
+
+
 def test_without_a_record_no_database_is_made(conf: Path, tmp_path: Path) -> None:
     conf.write_text(f"{conf.read_text()}record: {{switch: false}}\n", encoding="utf-8")
     assert run(conf, "add", "anna", "--role", "submit").exit_code == 0
