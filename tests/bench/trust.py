@@ -48,8 +48,8 @@ def run_alternately(clusters: dict[str, Servers], jobs: int) -> dict[str, Any]:
     meters = {name: CpuMeter(servers.values()) for name, servers in clusters.items()}
     done: dict[str, list[Moments]] = {name: [] for name in clusters}
     for number in range(jobs):
-        in_turn = list(clusters.items())
-        for name, servers in in_turn if number % 2 else in_turn[::-1]:
+        listed = list(clusters.items())
+        for name, servers in listed if number % 2 else listed[::-1]:
             done[name] += run_one_by_one(servers, clients[name], 1)
     used = {name: meter.read() for name, meter in meters.items()}
     found = {

@@ -32,9 +32,13 @@ def long_partition(world: World, draw: Random) -> None:
     one, other = draw.sample(world.party_ids, 2)
     ways = draw.choice([[(one, other)], [(one, other), (other, one)]])
     begins = world.now + draw.randint(0, 4_000)
-    for way in ways:
-        world.inject("partition", "->".join(way))
-    world.at(begins, lambda: None if world.is_calm else world.cuts.update(ways))
+    def begin() -> None:
+        if not world.is_calm:
+            for way in ways:
+                world.inject("partition", "->".join(way))
+            world.cuts.update(ways)
+
+    world.at(begins, begin)
     world.at(begins + draw.randint(15_000, 60_000), lambda: world.cuts.difference_update(ways))
 
 

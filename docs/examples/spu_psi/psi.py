@@ -41,12 +41,11 @@ def remove_traces(since: float) -> None:
     """SPU leaves a file with its timings in /tmp, wherever TMPDIR is, and has no option for its place."""
     for trace in Path("/tmp").glob("psi_*.trace"):
         with suppress(OSError):
-            if trace.owner() == Path.cwd().owner() and trace.stat().st_mtime >= since:
+            if trace.stat().st_uid == os.getuid() and trace.stat().st_mtime >= since:
                 trace.unlink()
 
 
 def main() -> None:
-    begun = time.time()
     rows = shutil.copy(Path(os.environ["FATE_FLOW_VOLUME_ROWS"], "rows.csv"), Path.cwd())       # SPU writes beside it
     link = connected(join())
     found = psi.psi_execute(
@@ -61,11 +60,14 @@ def main() -> None:
         link,
     )  # fmt: skip
     link.stop_link()
-    remove_traces(begun)
     counts = {"rows": found.original_count, "common": found.intersection_count}
     reporter().report("psi", counts)
     print(counts)
 
 
 if __name__ == "__main__":
-    main()
+    begun = time.time()
+    try:
+        main()
+    finally:
+        remove_traces(begun)

@@ -55,13 +55,13 @@ class Groups:
     def begin(self, worker_id: str, limits: Limits) -> Group:
         """Make the group of a worker. Raises OSError."""
         group = self.find(worker_id)
-        for others in reversed(range(_ATTEMPTS)):
+        for left in reversed(range(_ATTEMPTS)):
             try:
                 self._make_server_group()
                 for folder in group.folders:
                     folder.mkdir(exist_ok=True)
             except OSError as error:    # another worker was the last one, and has just removed the server's group
-                if error.errno not in _REMOVED or not others:
+                if error.errno not in _REMOVED or not left:
                     raise
                 continue
             break

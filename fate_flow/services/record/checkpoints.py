@@ -21,7 +21,7 @@ from fate_flow.core.record.note import NoteKey, Sign, read_note, sign_note
 from fate_flow.core.record.tree import Edge, leaf_hash
 from fate_flow.services.record.entries import FreshSalt
 from fate_flow.services.record.epochs import open_next_epoch
-from fate_flow.services.record.sealing import seal_new
+from fate_flow.services.record.sealing import MOST_AT_ONCE, put_seals, seal_new, seals_of
 from fate_flow.store.contract.transaction import Transaction
 
 T = TypeVar("T")
@@ -129,13 +129,10 @@ def hash_again(
 
 def _sealed(transactions: Transactions, clock: Callable[[], int]) -> tuple[Head, ...]:
     """Seal what is new; return the heads of all logs."""
-    while transactions.read(_has_new) and transactions.write(lambda tx: seal_new(tx, clock())):
-        pass
+    while seals := transactions.read(lambda tx: seals_of(tx, tx.unsealed_entries(MOST_AT_ONCE), clock())):
+        if not transactions.write(partial(put_seals, seals=seals)):
+            break
     return transactions.read(lambda tx: tx.record_heads())
-
-
-def _has_new(tx: Transaction) -> bool:
-    return bool(tx.unsealed_entries(1))
 
 
 def _has_grown(tx: Transaction, head: Head) -> bool:

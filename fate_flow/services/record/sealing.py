@@ -24,8 +24,8 @@ def seal_new(tx: Transaction, at: int) -> int:
 
 
 def seals_of(tx: Transaction, entries: Sequence[StoredEntry], at: int) -> Seals:
-    """Return the seals of these entries, one for each log. Their stored bytes are hashed here, while others may write:
-    nothing is written."""
+    """Return the seals of these entries, one for each log. Their stored bytes are hashed, and nothing is written: in a
+    transaction that only reads, no writer waits for it."""
     by_log: dict[str, list[StoredEntry]] = {}
     for one in entries:
         by_log.setdefault(one.log, []).append(one)

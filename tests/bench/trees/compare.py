@@ -57,11 +57,11 @@ class NotThere(BenchFailed):
 def measure(revision: str, sizes: Sizes) -> dict[str, Any]:
     """Return the numbers of both trees and their ratios. Raise NotThere, or BenchFailed."""
     commit = commit_of(revision)
-    tree = tree_of(commit)
+    tree, overlay = tree_of(commit), {**FULL, "record": {"switch": True}}        # also where it is off by default
     with (
-        fresh_cluster("other", cores=sizes.at_once + 20, over_tls=True, overlay=FULL, checkout=tree) as other,
+        fresh_cluster("other", cores=sizes.at_once + 20, over_tls=True, overlay=overlay, checkout=tree) as other,
         fresh_cluster(
-            "this", cores=sizes.at_once + 20, base_port=BASE_PORT + 300, over_tls=True, overlay=FULL
+            "this", cores=sizes.at_once + 20, base_port=BASE_PORT + 300, over_tls=True, overlay=overlay
         ) as own,
     ):
         clusters = {OTHER: other, THIS: own}
