@@ -37,7 +37,7 @@ def a_witness_cosigns_everything() -> AbstractContextManager[Any]:
 
 RECORD_MUTANTS: Mapping[str, tuple[Callable[[], AbstractContextManager[Any]], bool, int]] = {
     "nobody is ahead": (nobody_is_ahead, False, 3),
-    "signs before it has asked": (signs_before_it_has_asked, False, 39),
+    "signs before it has asked": (signs_before_it_has_asked, False, 4),
     "nobody asks for acknowledgements": (nobody_asks_for_acknowledgements, False, 10),
     "a new epoch excuses nothing": (a_new_epoch_excuses_nothing, False, 0),
     "a witness cosigns everything": (a_witness_cosigns_everything, True, 1),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,7 +17,7 @@ from fate_flow.core.record.note import read_note
 from fate_flow.core.wire.v1.witnessing import Held
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.checkpoints import sign_heads
-from fate_flow.services.record.sealing import seal_new
+from fate_flow.services.record.sealing import MOST_AT_ONCE, Seals, put_seals, seals_of
 from fate_flow.services.witnesses.cosigning import Cosigning, Offer
 from fate_flow.services.witnesses.witnessing import Witness, Witnessing, WitnessReply
 from tests.kit.core.signers import has_signed
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _STEP, _TIMEOUT, _LATE = 1_000, 1_500, 6_000
+_HASHING = 7                 # milliseconds between the look at new entries and the transaction that seals them
 _LONGEST_WAIT = 10_000       # until what is new is sealed, whether or not others have answered
 
 
@@ -108,15 +110,21 @@ class SimRecordWork:
         for party_id in self.cosigning.questions():
             self._ask(party_id)
         if self.cosigning.has_asked or self._world.now - self._began >= _LONGEST_WAIT:
-            self._sign()
+            context = self._party.witnessing.context
+            with context.store.reading() as tx:
+                seals = seals_of(tx, tx.unsealed_entries(MOST_AT_ONCE), context.clock())
+            self._process.at(self._world.now + _HASHING, partial(self._sign, seals))
         for offer in self.cosigning.offers():
             self._offer(offer)
 
-    def _sign(self) -> None:
+    def _sign(self, seals: Seals) -> None:
+        """Write the seals that were made of what there was a moment ago, and sign what there is now."""
+        if not self._is_in_charge():
+            return
         context, keys = self._party.witnessing.context, self._party.witnessing.keys
         with context.store.transaction() as tx:
-            while seal_new(tx, context.clock()):
-                pass
+            put_seals(tx, seals)
+        with context.store.transaction() as tx:
             sign_heads(tx, keys.signer, context.clock(), context.fresh_salt, may_sign=self.cosigning.may_sign)
         self.cosigning.has_signed(is_urgent=True)
 
