@@ -70,8 +70,8 @@ class End(Protocol):
 
 
 class Carried:
-    """What a stream has carried: bytes from the worker here, and to it, with the SHA-256 of each if it `keeps_digests`
-    (which takes half a millisecond for a MiB)."""
+    """What a stream has carried: bytes from the worker here, and to it, with the SHA-256 of each if it
+    `keeps_digests`."""
 
     def __init__(self, *, keeps_digests: bool = False) -> None:
         self.sent = self.received = 0
