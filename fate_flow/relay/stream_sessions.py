@@ -18,7 +18,7 @@ import logging
 import os
 import secrets
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,6 @@ LOG = logging.getLogger(__name__)
 
 _UNREADABLE = (ValueError, TypeError, LookupError, BadRequest)         # what is no JSON, or JSON of something else
 _SUFFIX, _COUNTS, _WHY = ".json", ".counts", ".why"
-_COLLECTING = ".lock"                  # beside the folder: the file that is locked meanwhile
 _PARTS = 6                             # of a session in the name of its file
 _LOOK_SECONDS = 5.0
 LOOKED = b"looked\n"
@@ -79,18 +78,15 @@ class StreamSessions:
     @contextmanager
     def collected(self, session: Session) -> Iterator[tuple[PortCount, ...]]:
         """Yield what has been counted and was not stored before, by port and other party; forget it if the block ends
-        well. No other process collects meanwhile. Raises OSError."""
+        well. What another process collects just now is left to that. Raises OSError."""
         stem = self._path(session).name.removesuffix(_SUFFIX)
-        if not any(name.startswith(stem) for name in self._names(_COUNTS)):
-            yield ()
-            return
-        with open(self._folder.with_suffix(_COLLECTING), "a", encoding="utf-8") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            self._set_aside(stem)
-            files = [self._folder / name for name in self._names(_COUNTS) if name.startswith(f"{stem}+")]
+        self._set_aside(stem)
+        files = [self._folder / name for name in self._names(_COUNTS) if name.startswith(f"{stem}+")]
+        with ExitStack() as claims:
+            files = [file for file in files if _claim(file, claims)]
             yield by_port(count for file in files for count in _counts_in(file))
             for file in files:
-                file.unlink(missing_ok=True)
+                file.unlink()
 
     def _remove(self, path: Path) -> None:
         with suppress(FileNotFoundError):
@@ -206,6 +202,17 @@ def _job_of(name: str) -> str:
 def _session_of(stem: str) -> Session:
     job_id, task_id, version, incarnation, role, party_id = stem.split("+")
     return Session(job_id, task_id, int(version), incarnation, role, party_id)
+
+
+def _claim(path: Path, claims: ExitStack) -> bool:
+    """Lock a file until `claims` end; return whether it is still there, and no other process has locked it. The kernel
+    unlocks it when its process ends. Raises OSError."""
+    try:
+        file = claims.enter_context(path.open("rb"))
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (FileNotFoundError, BlockingIOError):
+        return False
+    return os.fstat(file.fileno()).st_nlink > 0
 
 
 def _counts_in(path: Path) -> tuple[PortCount, ...]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import peewee
 from peewee import Database, SqliteDatabase
@@ -20,21 +19,19 @@ from fate_flow.settings.settings import Settings
 from fate_flow.store.database import migrations
 from fate_flow.store.database.opening import create_if_missing, open_database
 
-_EMPTY = "the database is empty: start the server once (fate_flow serve), or run fate_flow db upgrade"
-
 
 @contextmanager
 def home_context(settings: Settings) -> Iterator[Context]:
     """Yield the use cases of this party, for a process outside the server. Raise FlowError."""
     if not settings.home.is_dir():
         raise FlowError(f"home: the folder {settings.home} does not exist; no server has run with this configuration")
-    if not schema_of(settings):          # before a connection makes a file that would say that a server has run here
-        raise StorageFailed(_EMPTY)
+    _check_schema(schema_of(settings))   # before a connection makes a file that would say that a server has run here
     prepare_home(settings)
     record = open_log(settings)
     store = open_store(settings, record)
     try:
-        _check_schema(store.database, settings)
+        migrations.check_digests(store.database)
+        migrations.bind_party(store.database, settings.party_id)
         # Nobody receives these wake-ups: the server finds the changes at its next poll.
         wakeups, effect_runner = Wakeups(Wakeup(), Wakeup(), Wakeup()), EffectRunner()
         context = build_context(settings, wakeups, settings.url, record, store, effect_runner)
@@ -44,13 +41,14 @@ def home_context(settings: Settings) -> Iterator[Context]:
         record.close()
 
 
-def _check_schema(database: Any, settings: Settings) -> None:
+def _check_schema(have: int) -> None:
     newest = migrations.migrations()[-1].number
-    have = migrations.version(database)
+    if not have:
+        raise StorageFailed(
+            "the database is empty: start the server once (fate_flow serve), or run fate_flow db upgrade"
+        )
     if have != newest:
         raise StorageFailed(f"the database has schema {have}, this release needs {newest}: run fate_flow db upgrade")
-    migrations.check_digests(database)
-    migrations.bind_party(database, settings.party_id)
 
 
 def schema_of(settings: Settings) -> int:

@@ -17,8 +17,8 @@ from fate_flow.store.database.opening import create_if_missing
 def recorded_act(settings: Settings, what: str, text: str) -> Iterator[None]:
     """Record what the block does, if there is a record; with a second entry if it fails.
 
-    No transaction writes files, so the entry comes first: nothing changes without one. A new home gets its
-    database. Raises FlowError if the entry cannot be written."""
+    No transaction writes files, so the entry comes first: nothing changes without one. A new home gets its database.
+    Raises FlowError if the entry cannot be written."""
     if not settings.recording.is_on:
         yield
         return

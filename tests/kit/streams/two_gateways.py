@@ -19,6 +19,7 @@ from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party, Port
 from fate_flow.core.quotas.quota import Quotas
 from fate_flow.core.streams.addresses import Address, ends_of
+from fate_flow.core.streams.counts import PortCount
 from fate_flow.core.streams.stream import USUAL, SignsOfLife
 from fate_flow.gateway.application import Answer
 from fate_flow.gateway.bodies import Body
@@ -119,6 +120,17 @@ def side_in(folder: Path, ways: Ways, quotas: Quotas, signs: SignsOfLife = USUAL
     look = listen_at(folder / "look")
     sessions = StreamSessions(folder / "streams", folder / "look")
     return Side(folder, sessions, Streams(sessions, look, ways, quotas, most, signs, keeps_digests=True))
+
+
+def collected(sessions: StreamSessions, session: Session) -> tuple[PortCount, ...]:
+    with sessions.collected(session) as found:
+        return found
+
+
+def carried_until_its_end(sessions: StreamSessions, session: Session) -> tuple[PortCount, ...]:
+    """End an attempt; return what its streams have carried."""
+    sessions.close(session)
+    return collected(sessions, session)
 
 
 @dataclass

@@ -15,6 +15,7 @@ from fate_flow.core.streams.counts import PortCount
 from fate_flow.relay.spool_session import Session
 from fate_flow.relay.stream_sessions import LOOKED, StreamSession, StreamSessions
 from fate_flow.server.listeners.listening import listen_at
+from tests.kit.streams.two_gateways import carried_until_its_end, collected
 
 JOB = "202601011200000000001"
 GUEST, HOST = Party("guest", "9999"), Party("host", "10000")
@@ -25,16 +26,6 @@ def a_session(version: int = 0, job_id: str = JOB) -> StreamSession:
     key = TaskKey(job_id, "train", version, GUEST)
     session = Session(job_id, key.task_id, version, "abcdef01", "guest", "9999")
     return StreamSession(session, "native:" + "0" * 64, ends_of(PORTS, key, "abcdef01"))
-
-
-def collected(sessions: StreamSessions, session: Session) -> tuple[PortCount, ...]:
-    with sessions.collected(session) as found:
-        return found
-
-
-def closed(sessions: StreamSessions, session: Session) -> tuple[PortCount, ...]:
-    sessions.close(session)
-    return collected(sessions, session)
 
 
 def sessions_in(tmp_path: Path) -> StreamSessions:
@@ -103,7 +94,7 @@ def test_counts_that_say_nothing_are_none(tmp_path: Path) -> None:
     path = (tmp_path / "streams" / name).with_suffix(".counts")
     path.write_bytes(b"")
     assert sessions.counts(name) == ()
-    assert closed(sessions, one.session) == ()
+    assert carried_until_its_end(sessions, one.session) == ()
     assert [*(tmp_path / "streams").iterdir()] == []
 
 
@@ -112,7 +103,7 @@ def test_counts_of_another_release_are_read_as_far_as_they_are_known(tmp_path: P
     [name] = (sessions.open(one), sessions.changes({}))[1]
     count = {"name": "fl", "other": vars(HOST), "streams": 2, "sent": 5, "received": 7, "seconds": 1.5, "newer": 1}
     (tmp_path / "streams" / name).with_suffix(".counts").write_text(json.dumps([count]), encoding="utf-8")
-    assert closed(sessions, one.session) == (PortCount("fl", HOST, 2, 5, 7, 1.5),)
+    assert carried_until_its_end(sessions, one.session) == (PortCount("fl", HOST, 2, 5, 7, 1.5),)
 
 
 def test_what_is_counted_after_the_end_is_collected_once(tmp_path: Path) -> None:
@@ -122,7 +113,7 @@ def test_what_is_counted_after_the_end_is_collected_once(tmp_path: Path) -> None
     [name] = (sessions.open(one), sessions.changes({}))[1]
     sessions.count(name, [at_once])
     assert sessions.uncollected() == ()                     # it is still open
-    assert closed(sessions, one.session) == (at_once,)
+    assert carried_until_its_end(sessions, one.session) == (at_once,)
     sessions.count_late(name, late)
     sessions.count_late(name, late)
     sessions.purge(JOB)
@@ -150,6 +141,17 @@ def test_what_could_not_be_stored_elsewhere_is_collected_again(tmp_path: Path) -
     assert collected(sessions, one.session) == sessions.uncollected() == ()
 
 
+def test_what_another_process_collects_is_left_to_it(tmp_path: Path) -> None:
+    sessions, one, count = sessions_in(tmp_path), a_session(), PortCount("fl", HOST, 2, 5, 7, 1.5)
+    [name] = (sessions.open(one), sessions.changes({}))[1]
+    sessions.count(name, [count])
+    sessions.close(one.session)
+    with sessions.collected(one.session) as first:
+        sessions.count_late(name, count)
+        assert first == collected(sessions, one.session) == (count,), "each has what the other one has not"
+    assert collected(sessions, one.session) == sessions.uncollected() == ()
+
+
 @pytest.mark.parametrize("each", ["[[5, 6, 7]]", '[["x", "ab"]]', "7", '{"a": 1}', "null"])
 def test_counts_of_a_wrong_form_are_named_and_none(
     tmp_path: Path, each: str, caplog: pytest.LogCaptureFixture
@@ -159,14 +161,14 @@ def test_counts_of_a_wrong_form_are_named_and_none(
     text = json.dumps([{"name": "fl", "other": vars(HOST), "streams": 2, "sent": 5, "received": 7, "seconds": 1.5}])
     path = (tmp_path / "streams" / name).with_suffix(".counts")
     path.write_text(text.replace("1.5", f'1.5, "newer": 1, "sent_each": {each}'), encoding="utf-8")
-    assert closed(sessions, one.session) == ()
+    assert carried_until_its_end(sessions, one.session) == ()
     assert "says nothing of what streams have carried" in caplog.text
 
 
 def test_what_a_gateway_has_stored_too_late_is_collected(tmp_path: Path) -> None:
     sessions, one, count = sessions_in(tmp_path), a_session(), PortCount("fl", HOST, 2, 5, 7, 1.5)
     [name] = (sessions.open(one), sessions.changes({}))[1]
-    assert closed(sessions, one.session) == ()
+    assert carried_until_its_end(sessions, one.session) == ()
     sessions.count(name, [count])
     assert sessions.uncollected() == (one.session,)
     assert collected(sessions, one.session) == (count,)

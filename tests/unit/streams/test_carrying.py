@@ -14,27 +14,23 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.model.spec import Party
 from fate_flow.core.quotas.quota import PartyQuota, Quotas
 from fate_flow.core.streams.counts import PortCount
 from fate_flow.gateway.refusals import Refused
-from fate_flow.relay.spool_session import Session
-from fate_flow.relay.stream_sessions import StreamSessions
 from fate_flow.server.gateway_parts import most_streams_with
 from fate_flow.streams import owners
-from tests.kit.streams.two_gateways import GUEST, HOST, JOB, World, echo, session_of, side_in, world_in
-
-
-def collected(sessions: StreamSessions, session: Session) -> tuple[PortCount, ...]:
-    with sessions.collected(session) as found:
-        return found
-
-
-def carried_until_its_end(sessions: StreamSessions, party: Party) -> tuple[PortCount, ...]:
-    """End the attempt of a party; return what its streams have carried."""
-    session = session_of(party).session
-    sessions.close(session)
-    return collected(sessions, session)
+from tests.kit.streams.two_gateways import (
+    GUEST,
+    HOST,
+    JOB,
+    World,
+    carried_until_its_end,
+    collected,
+    echo,
+    session_of,
+    side_in,
+    world_in,
+)
 
 
 def test_bytes_pass_in_both_directions_and_each_ends_for_itself(tmp_path: Path) -> None:
@@ -50,7 +46,7 @@ def test_bytes_pass_in_both_directions_and_each_ends_for_itself(tmp_path: Path) 
                 assert await reader.read() == b"<" + sent + b">"
                 writer.close()
             counts = [
-                await asyncio.to_thread(carried_until_its_end, side.sessions, party)
+                await asyncio.to_thread(carried_until_its_end, side.sessions, session_of(party).session)
                 for side, party in ((world.host, HOST), (world.guest, GUEST))
             ]
             answer = b"<" + sent + b">"
@@ -123,7 +119,7 @@ def test_the_end_of_the_attempt_at_either_party_resets_both_workers(tmp_path: Pa
                 writer.write(b"hi")
                 assert await reader.readexactly(2) == b"ho"
                 side, party = ((world.host, HOST), (world.guest, GUEST))[closed]
-                await asyncio.to_thread(carried_until_its_end, side.sessions, party)
+                await asyncio.to_thread(carried_until_its_end, side.sessions, session_of(party).session)
                 with pytest.raises(ConnectionResetError):
                     await reader.read()
                 await lost.wait()
@@ -142,7 +138,7 @@ async def ended_after(world: World, text: bytes) -> tuple[PortCount, ...]:
     await writer.wait_closed()
     while not world.application.targets:
         await asyncio.sleep(0.01)
-    return await asyncio.to_thread(carried_until_its_end, world.host.sessions, HOST)
+    return await asyncio.to_thread(carried_until_its_end, world.host.sessions, session_of(HOST).session)
 
 
 def test_what_a_worker_has_sent_arrives_although_its_attempt_is_over(tmp_path: Path) -> None:
@@ -192,7 +188,7 @@ def test_what_nobody_has_read_when_the_attempt_ends_arrives_as_well(
             writer.write(b"the last words")
             writer.close()
             await answered.wait()
-            await asyncio.to_thread(carried_until_its_end, world.host.sessions, HOST)
+            await asyncio.to_thread(carried_until_its_end, world.host.sessions, session_of(HOST).session)
             has_ended.set()
             heard = asyncio.get_running_loop().create_future()
 
