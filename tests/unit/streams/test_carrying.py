@@ -316,6 +316,17 @@ def test_there_are_as_many_streams_as_the_process_may_open_files(files: int, str
     assert most_streams_with(files) == streams
 
 
+@pytest.fixture(params=["asked", "read"])
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel of this machine, which is asked; or one that has its tables alone."""
+    if request.param == "read":
+        monkeypatch.setattr(owners, "_SOCK_DIAG", 31)
+        assert owners._finder(PLACE, OWN) is owners._read
+    else:
+        monkeypatch.setattr(owners, "_lines", lambda: pytest.fail("the tables are read"))
+
+
+@pytest.mark.usefixtures("kernel")
 @pytest.mark.parametrize("connects", [socket.AF_INET, socket.AF_INET6])
 def test_another_user_of_the_machine_is_told_apart(connects: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.66.7.8", 0)) as listener, socket.socket(connects) as client:
@@ -328,6 +339,7 @@ def test_another_user_of_the_machine_is_told_apart(connects: int, monkeypatch: p
             assert not owners.is_ours(peer, sock.getsockname())
 
 
+@pytest.mark.usefixtures("kernel")
 @pytest.mark.parametrize("listens", ["127.66.7.8", "0.0.0.0", "::ffff:127.66.7.8", "::ffff:0.0.0.0", "::"])
 def test_another_user_is_found_at_each_address_that_reaches_a_worker(
     listens: str, monkeypatch: pytest.MonkeyPatch
@@ -387,6 +399,25 @@ def test_who_accepts_a_connection_has_it_whoever_listens_by_now(
     (tmp_path / "tcp").write_text(table(listeners, connection), encoding="ascii")
     monkeypatch.setattr(owners, "_TABLES", (tmp_path / "tcp", tmp_path / "tcp6"))
     assert owners.leads_to_ours(PLACE, OWN) == is_ours
+
+
+def test_a_connection_may_stand_in_the_tables_more_than_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it does if others begin while they are read."""
+    lines = table([ME], (ME, 79)).splitlines()
+    (tmp_path / "tcp").write_text("\n".join([*lines, lines[-1]]), encoding="ascii")
+    monkeypatch.setattr(owners, "_TABLES", (tmp_path / "tcp", tmp_path / "tcp6"))
+    assert owners.leads_to_ours(PLACE, OWN)
+
+
+@pytest.mark.parametrize("find", [owners._asked, owners._read])
+def test_what_listens_is_no_connection_and_a_connection_does_not_listen(find: owners._Find) -> None:
+    with (
+        socket.create_server(("127.66.7.8", 0)) as listener, socket.create_server(("127.66.7.9", 0)) as other,
+        socket.create_connection(listener.getsockname()) as sock,
+    ):  # fmt: skip
+        place, own, elsewhere = (one.getsockname() for one in (listener, sock, other))
+        assert len(find(place, None)) == len(find(own, place)) == len(find(place, own)) == 1
+        assert find(elsewhere, own) == find(own, None) == find(("0.0.0.0", place[1]), None) == set()
 
 
 def test_nothing_is_sent_to_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
