@@ -49,12 +49,14 @@ _PAUSE_SECONDS = 0.1                     # between two looks at what is still op
 
 
 class _Open:
-    """One connection. `requests` is None until its handshake is over."""
+    """One connection, on which the peer has seen `leaf`, or an earlier one. `requests` is None until its handshake is
+    over."""
 
-    def __init__(self, task: asyncio.Task[None], sock: socket.socket, origin: str) -> None:
+    def __init__(self, task: asyncio.Task[None], sock: socket.socket, origin: str, leaf: Leaf | None) -> None:
         self.task = task
         self.sock = sock
         self.origin = origin
+        self.leaf = leaf
         self.peer: PeerKey | None = None
         self.is_stranger = False             # whether its handshake is over without a certificate
         self.requests: PeerConnection | None = None
@@ -143,7 +145,8 @@ class Gateway:
                 self._refusals.note("", f"every change of keys: they cannot be read: {error}")
 
     async def _reload(self) -> None:
-        """Read the peers; end the connections of keys that are no longer valid."""
+        """Read the peers; end the connections of keys that are no longer valid, and after one more request those on
+        which an earlier leaf was shown: peers see that the next tls key is in use before the old one is revoked."""
         known = self._peers
         found = await asyncio.to_thread(self._source.read, known)
         age_ms = self._clock() - self._context_ms
@@ -153,6 +156,9 @@ class Gateway:
             self._of_strangers = replace(self._of_strangers, own_key_id=self._own.key_id)
             self._context = server_context(self._own, found.keys, lets_strangers=found.may_join)
             self._context_ms = self._clock()
+        for one in self._open.values():
+            if one.requests is not None and one.leaf is not self._leaf:
+                one.requests.is_last = True
         self._peers = found
         if found is known:
             return
@@ -203,7 +209,7 @@ class Gateway:
             self._count(Cause.CONNECTIONS, found.origin, "", 0)
         set_options(sock)
         task = asyncio.create_task(self._serve(sock, address))
-        self._open[task] = self._handshakes[task] = _Open(task, sock, origin)
+        self._open[task] = self._handshakes[task] = _Open(task, sock, origin, self._leaf)
         task.add_done_callback(self._forget)
 
     def _forget(self, task: asyncio.Task[None]) -> None:
@@ -293,7 +299,7 @@ class Gateway:
                 await self._serve_peer(stream, one, address)
 
         task = asyncio.create_task(served())
-        one = self._open[task] = _Open(task, sock, "")
+        one = self._open[task] = _Open(task, sock, "", self._leaf)
         one.peer, one.on_stream = peer, on_stream
         task.add_done_callback(self._forget)
         return task

@@ -238,6 +238,29 @@ def test_the_own_leaf_is_made_again_while_the_gateway_runs() -> None:
     run(test())
 
 
+def test_a_kept_connection_ends_after_one_more_request_once_the_own_leaf_is_another() -> None:
+    go_on = asyncio.Event()
+
+    async def test() -> None:
+        async with gateway_world(behaves=lambda _: released(go_on)) as world:
+            kept, working, silent = [await world.connect() for _ in range(3)]
+            await working.send(request())
+            await settled()
+            world.now_ms[0] += 20 * 24 * 3600 * 1000
+            await asyncio.sleep(1)
+            go_on.set()
+            for answer in (await kept.ask(), await working.answer()):
+                assert (answer.status, answer.head["connection"]) == (200, "close")
+            assert await kept.rest() == await working.rest() == b""
+            again = await world.connect()
+            assert "connection" not in (await again.ask()).head
+            before = seconds()
+            assert await silent.rest() == b""
+            assert seconds() - before > LIMITS.idle_seconds / 2, "a request may be on its way"
+
+    run(test())
+
+
 # ---------------------------------------------------------------------- the end
 
 
