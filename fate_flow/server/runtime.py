@@ -45,7 +45,7 @@ from fate_flow.relay.spool import Spool, SpoolLimits
 from fate_flow.relay.spool_session import Session
 from fate_flow.relay.stream_calls import GatewayCalls
 from fate_flow.relay.stream_sessions import StreamSessions
-from fate_flow.relay.wakeup import Wakeup
+from fate_flow.relay.wakeup import QuietWakeup, Wakeup
 from fate_flow.server.adapters import JobFiles, SpoolExchange
 from fate_flow.server.engines.kinds import build_engines
 from fate_flow.server.engines.parts import EngineParts
@@ -79,7 +79,7 @@ class Wakeups:
     scheduler: Wakeup
     spawner: Wakeup
     exchange: Wakeup
-    sealer: Wakeup = field(default_factory=Wakeup)        # of the record
+    sealer: QuietWakeup = field(default_factory=QuietWakeup)        # of the record
 
 
 def rules_of(settings: Settings) -> Rules:

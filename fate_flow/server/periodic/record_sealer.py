@@ -1,7 +1,8 @@
 """A thread that seals the record at most a tenth of a second after its entries, and signs the heads of its logs.
 
-Each process of the server wakes it after a commit with entries. It waits a little for more of them: one transaction
-seals all. What other processes have written, such as a command of an operator, is found by a poll.
+A process of the server wakes it after a commit with entries. It waits a little for more of them: one transaction seals
+all. As long as entries come, it looks for them by itself, and nobody spends time on waking it. What other processes
+have written, such as a command of an operator, is found by a poll.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from fate_flow.core.record.log import StoredEntry
 from fate_flow.peers.key_changes import RecordKey
 from fate_flow.peers.key_files import LIST_FILE
 from fate_flow.peers.site_key import has_signed
-from fate_flow.relay.wakeup import Wakeup
+from fate_flow.relay.wakeup import QuietWakeup
 from fate_flow.server.periodic.periodic_work import PeriodicWork
 from fate_flow.server.periodic.server_steps import ServerSteps
 from fate_flow.services.context.notifying import notify_of_damage
@@ -47,10 +48,12 @@ WithoutSync = Callable[[], AbstractContextManager[None]]
 
 SEAL_SECONDS, _STAND_BY_SECONDS = 0.1, 2.0
 _GATHER_SECONDS = 0.08       # from the first entry to the transaction that seals it
+_LOOKS_AWAKE = 8             # without entries, so many times this, until it has to be woken again
 POLL_SECONDS = 1.0           # for entries of processes that do not wake this one
 SIGN_SECONDS = 60.0
 BUSY_SECONDS = 10.0          # between two signatures of a log with another party that grows
-_END_SECONDS = 1.0           # the same when jobs end
+_QUIET_SECONDS = 1.0         # the same when a job has ended, once nothing was recorded for so long; a signature makes
+_END_SECONDS = 5.0           # work at both parties, which waits for a pause between jobs, but not longer than this
 _WAIT_SECONDS = 10.0         # at most, for the first answers of other parties
 
 
@@ -59,7 +62,7 @@ class RecordSealer(PeriodicWork):
 
     def __init__(
         self, context: Context, cosigning: Cosigning, may_work: Callable[[], bool], close: Callable[[], None],
-        monotonic: Callable[[], float], wakeup: Wakeup,
+        monotonic: Callable[[], float], wakeup: QuietWakeup,
         own_keys: Callable[[], tuple[int, str] | None] = lambda: None, poll_seconds: float = POLL_SECONDS,
         without_sync: WithoutSync = nullcontext, steps: ServerSteps | None = None,
     ) -> None:  # fmt: skip
@@ -73,7 +76,9 @@ class RecordSealer(PeriodicWork):
         self._context, self._cosigning, self._may_work, self._monotonic = context, cosigning, may_work, monotonic
         self._began = monotonic()
         self._signed_at = self._signed_with_others_at = self._began - SIGN_SECONDS
-        self._has_ended_job = False
+        self._ended_at: float | None = None        # when the first job ended of which no signature knows
+        self._sealed_at = self._began
+        self._looks = 0                            # that are still to come before it has to be woken
         self._wakeup, self._poll_seconds, self._without_sync = wakeup, poll_seconds, without_sync
         self._own_keys = own_keys
         self._known_keys: tuple[int, str] | None = None
@@ -106,15 +111,29 @@ class RecordSealer(PeriodicWork):
 
     def rest(self, seconds: float) -> None:
         """Wait for entries, and then for those that come soon after them."""
-        is_woken = bool(self._wakeup.wait(seconds))
-        if is_woken and not self._is_over.wait(_GATHER_SECONDS):
-            self._wakeup.wait(0)         # for what is sealed now
+        while self._looks > 0:
+            self._looks -= 1
+            if self._looks == 0:
+                self._wakeup.listen()
+            pause = min(seconds, _GATHER_SECONDS)
+            if self._is_over.wait(pause) or self._wakeup.was_called() or pause == seconds:
+                return
+            seconds -= pause
+        if self._wakeup.wait(seconds):
+            self._looks = 1
+            self._is_over.wait(_GATHER_SECONDS)
+        else:
+            self._wakeup.listen()        # whoever was woken before this process has gone
+        self._wakeup.was_called()
 
     def _due(self, since: float, seconds: float) -> float:
         return since + seconds - self._monotonic()
 
     def _due_with_others(self) -> float:
-        return self._due(self._signed_with_others_at, _END_SECONDS if self._has_ended_job else BUSY_SECONDS)
+        due = self._due(self._signed_with_others_at, BUSY_SECONDS)
+        if self._ended_at is not None:
+            due = min(due, self._due(self._sealed_at, _QUIET_SECONDS), self._due(self._ended_at, _END_SECONDS))
+        return due
 
     def _seal(self) -> bool:
         """Seal what is new; return whether some is left, since a head has moved meanwhile."""
@@ -129,7 +148,9 @@ class RecordSealer(PeriodicWork):
                 return False
             with self._without_sync():
                 sealed = self._context.write(partial(put_seals, seals=seals))
-            self._has_ended_job |= sealed > 0 and any(map(ends_job, new))
+            self._sealed_at, self._looks = self._monotonic(), _LOOKS_AWAKE
+            if self._ended_at is None and sealed > 0 and any(map(ends_job, new)):
+                self._ended_at = self._sealed_at
             if sealed < len(new):
                 return True
             if sealed < MOST_AT_ONCE:
@@ -138,7 +159,7 @@ class RecordSealer(PeriodicWork):
     def sign(self, logs: Callable[[str], bool] = any_log) -> None:
         """Sign the heads of these logs, as far as they have grown and may be signed. Before all logs are signed, record
         the own key list if it has changed."""
-        is_urgent, self._has_ended_job = self._has_ended_job, False
+        is_urgent, self._ended_at = self._ended_at is not None, None
         try:
             if logs is any_log:
                 self._note_own_keys()

@@ -20,7 +20,7 @@ from fate_flow.core.wire.v1.witnessing import held_in
 from fate_flow.peers.inquiry import Inquirer
 from fate_flow.peers.key_changes import RecordKey
 from fate_flow.peers.site_key import has_signed
-from fate_flow.relay.wakeup import Wakeup
+from fate_flow.relay.wakeup import QuietWakeup
 from fate_flow.server.periodic.foreign_witnesses import ForeignRounds, sending_to
 from fate_flow.server.periodic.periodic_work import PeriodicWork
 from fate_flow.server.periodic.record_sealer import (
@@ -132,7 +132,7 @@ class RecordWork:
 
 def record_work(
     settings: Settings, context: Context, inquirer: Inquirer, may_work: Callable[[], bool], close: Callable[[], None],
-    wakeup: Wakeup, without_sync: WithoutSync,
+    wakeup: QuietWakeup, without_sync: WithoutSync,
 ) -> RecordWork:  # fmt: skip
     """Return what keeps the record of a server. `wakeup` comes after its entries; those of other servers of the party,
     which share its database, are looked for as often as entries have to be sealed. In the block of `without_sync`

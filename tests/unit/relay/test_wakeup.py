@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fate_flow.relay.wakeup import Wakeup
+from fate_flow.relay.wakeup import QuietWakeup, Wakeup
 
 
 @pytest.fixture
@@ -81,3 +81,28 @@ def test_a_caller_may_select_on_it(wakeup: Wakeup) -> None:
 def test_programs_that_are_executed_do_not_inherit_it(wakeup: Wakeup) -> None:
     assert not os.get_inheritable(wakeup.fileno())
     assert wakeup._sender.type & socket.SOCK_SEQPACKET
+
+
+def test_a_listener_that_is_awake_is_called_and_not_woken_until_it_listens_again() -> None:
+    wakeup = QuietWakeup()
+
+    def wake() -> None:
+        """As another process does."""
+        child = os.fork()
+        if child == 0:
+            wakeup.wake()
+            os._exit(0)
+        os.waitpid(child, 0)
+
+    assert not wakeup.was_called()
+    wake()
+    wake()
+    assert wakeup.wait(5) == [b"."]
+    assert (wakeup.was_called(), wakeup.was_called()) == (True, False)
+    wake()
+    assert wakeup.wait(0) == [], "it is awake"
+    assert wakeup.was_called()
+    wakeup.listen()
+    wake()
+    assert wakeup.wait(5) == [b"."]
+    wakeup.close()

@@ -16,7 +16,7 @@ from fate_flow.core.access.key_list import RECORD
 from fate_flow.core.model.errors import BadSettings, StorageFailed
 from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
-from fate_flow.core.record.entry import OWN_LOG, log_with, read_entry
+from fate_flow.core.record.entry import OWN_LOG, Kind, log_with, new_entry, read_entry
 from fate_flow.core.record.sentences import sentence_of
 from fate_flow.core.record.shown import ShownEntry
 from fate_flow.core.wire.v1.witnessing import Held
@@ -25,11 +25,12 @@ from fate_flow.peers.key_changes import RecordKey
 from fate_flow.peers.key_files import LIST_FILE
 from fate_flow.peers.own_keys import OwnKeys
 from fate_flow.peers.site_key import PrivateKey, has_signed, load_private_key
-from fate_flow.relay.wakeup import Wakeup
+from fate_flow.relay.wakeup import QuietWakeup, Wakeup
 from fate_flow.server.periodic import record_sealer
 from fate_flow.server.periodic.record_sealer import POLL_SECONDS, SEAL_SECONDS, RecordSealer, log_signer, own_list
 from fate_flow.server.periodic.record_witnesses import RecordWitnesses
 from fate_flow.server.periodic.server_steps import ServerSteps, own_server
+from fate_flow.services.record.checkpoints import any_log
 from fate_flow.services.record.entries import OwnServer
 from fate_flow.services.record.sealing import Seals
 from fate_flow.services.witnesses.cosigning import Cosigning
@@ -52,8 +53,8 @@ def asked_by_all(server: HandServer) -> Cosigning:
 def test_the_own_key_list_is_recorded_once_and_again_when_it_has_changed(tmp_path: Path) -> None:
     server, keys = HandServer(), OwnKeys("9999", tmp_path, tmp_path / "message.pem", lambda: NOW)
     sealer = RecordSealer(
-        server.context, without_peers(server.context, lambda: None), lambda: True, lambda: None, lambda: 0.0, Wakeup(),
-        lambda: own_list(tmp_path),
+        server.context, without_peers(server.context, lambda: None), lambda: True, lambda: None, lambda: 0.0,
+        QuietWakeup(), lambda: own_list(tmp_path),
     )  # fmt: skip
     sealer.sign()
     keys.make()
@@ -74,7 +75,7 @@ def test_the_record_says_when_a_server_was_started_and_stopped_and_that_it_was_o
     steps.stopped()
     steps.is_off()                       # there is no record yet
     sealer = RecordSealer(
-        server.context, asked_by_all(server), lambda: True, lambda: ends.append("closed"), lambda: 0.0, Wakeup(),
+        server.context, asked_by_all(server), lambda: True, lambda: ends.append("closed"), lambda: 0.0, QuietWakeup(),
         steps=steps,
     )  # fmt: skip
     for _ in range(2):
@@ -135,7 +136,7 @@ def test_the_configuration_of_a_server_is_known_by_the_digests_of_its_files(tmp_
 
 
 def test_one_transaction_seals_what_has_come_since_the_first_entry() -> None:
-    server, wakeup = HandServer(), Wakeup()
+    server, wakeup = HandServer(), QuietWakeup()
     with server.store.transaction() as tx:
         tx.add_to_record([an_entry(one) for one in "abc"])
     sealer = RecordSealer(server.context, asked_by_all(server), lambda: True, lambda: None, lambda: 0.0, wakeup)
@@ -151,10 +152,42 @@ def test_one_transaction_seals_what_has_come_since_the_first_entry() -> None:
     assert wakeup.wait(0) == [], "the other wake-ups were about the same entries"
 
 
+def test_a_sealer_that_was_woken_looks_by_itself_until_nothing_has_come_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    server, wakeup, sent = HandServer(), QuietWakeup(), list[str]()
+    sealer = RecordSealer(server.context, asked_by_all(server), lambda: True, lambda: None, lambda: 0.0, wakeup)
+    monkeypatch.setattr(record_sealer, "_GATHER_SECONDS", 0.0)
+    send = Wakeup.wake
+    monkeypatch.setattr(Wakeup, "wake", lambda self, payload=b"": (sent.append("woken"), send(self, payload)))
+
+    def add() -> None:
+        with server.store.transaction() as tx:
+            tx.add_to_record([an_entry("a")])
+        wakeup.wake()
+
+    def looks() -> int:
+        sealer.rest(0.01)
+        sealer.step()
+        with server.store.reading() as tx:
+            return len(tx.unsealed_entries(9))
+
+    assert looks() == 0
+    for _ in range(5):
+        add()
+        assert looks() == 0
+        assert sent == ["woken"]
+    for _ in range(20):
+        assert looks() == 0
+    add()
+    assert sent == ["woken", "woken"]
+    assert looks() == 0
+
+
 def test_entries_of_a_log_whose_head_moves_meanwhile_are_sealed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hashes are computed while others write; so another process may seal, or open the next epoch, before the seal."""
     server = HandServer()
-    sealer = RecordSealer(server.context, asked_by_all(server), lambda: True, lambda: None, lambda: 0.0, Wakeup())
+    sealer = RecordSealer(server.context, asked_by_all(server), lambda: True, lambda: None, lambda: 0.0, QuietWakeup())
 
     def add(name: str) -> None:
         with server.store.transaction() as tx:
@@ -180,9 +213,52 @@ def test_entries_of_a_log_whose_head_moves_meanwhile_are_sealed_soon(monkeypatch
         assert [one.index for one in tx.sealed_entries(OWN_LOG, 7, 0, 9)] == [0, 1]
 
 
+def test_heads_are_signed_in_a_pause_after_a_job_has_ended_and_after_five_seconds_without_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    server, now, signed = HandServer(), [1000.0], list[float]()
+    asked = asked_by_all(server)
+    sealer = RecordSealer(server.context, asked, lambda: True, lambda: None, lambda: now[0], QuietWakeup())
+    sealer.step()
+    sign = sealer.sign
+
+    def noted(logs: Callable[[str], bool] = any_log) -> None:
+        signed.append(now[0] - 1000)
+        sign(logs)
+
+    monkeypatch.setattr(sealer, "sign", noted)
+
+    def passes(seconds: float, status: str = "") -> None:
+        now[0] += seconds
+        if status:
+            with server.store.transaction() as tx:
+                fields = {"level": "job", "new": status}
+                tx.add_to_record([new_entry(OWN_LOG, Kind.STATUS, NOW, fields, job_id="1")])
+        pause = sealer.step()
+        assert status or pause > 0
+
+    passes(1.0, "running")
+    passes(1.0)
+    assert signed == [], "no job has ended"
+    passes(1.0, "success")
+    passes(0.75)
+    passes(0.25)
+    assert signed == [4.0], "in the pause"
+    passes(0.25, "success")
+    for _ in range(9):
+        passes(0.5, "running")
+    assert signed == [4.0]
+    passes(0.5, "success")
+    assert signed == [4.0, 9.25], "jobs have left no pause"
+    passes(1.0)
+    assert signed == [4.0, 9.25], "what ended in that moment was signed"
+    passes(9.0)
+    assert signed == [4.0, 9.25, 19.25]
+
+
 def test_entries_without_a_wake_up_are_found(tmp_path: Path) -> None:
     server = HandServer()
-    sealer = RecordSealer(server.context, asked_by_all(server), lambda: True, lambda: None, lambda: 0.0, Wakeup())
+    sealer = RecordSealer(server.context, asked_by_all(server), lambda: True, lambda: None, lambda: 0.0, QuietWakeup())
     with server.store.transaction() as tx:
         tx.add_to_record([an_entry("a")])
     sealer.rest(0.0)

@@ -14,7 +14,7 @@ from fate_flow.core.record.commitment import opens
 from fate_flow.core.record.entry import OWN_LOG, log_with, read_entry
 from fate_flow.core.record.log import StoredEntry
 from fate_flow.core.record.note import NoteKey, read_note
-from fate_flow.relay.wakeup import Wakeup
+from fate_flow.relay.wakeup import QuietWakeup
 from fate_flow.server.periodic.record_sealer import RecordSealer
 from fate_flow.services.record.checkpoints import Damaged, hash_again, sign_heads
 from fate_flow.services.record.sealing import MOST_AT_ONCE, seal_new
@@ -156,7 +156,7 @@ def test_a_long_log_that_was_never_signed_is_hashed_in_short_transactions() -> N
     store.reads.clear()
     store.writes.clear()
 
-    RecordSealer(context, without_peers(context), lambda: True, lambda: None, lambda: 0.0, Wakeup()).sign()
+    RecordSealer(context, without_peers(context), lambda: True, lambda: None, lambda: 0.0, QuietWakeup()).sign()
 
     assert (sum(store.reads), sum(store.writes)) == (2 * MOST_AT_ONCE + 1, 0)
     assert max(store.reads) == MOST_AT_ONCE
@@ -191,7 +191,7 @@ def test_a_server_that_lost_its_lease_hashes_no_further_and_signs_nothing() -> N
     add(store, [an_entry("a")])
 
     context = HandServer(store=store).context
-    RecordSealer(context, without_peers(context), lambda: False, lambda: None, lambda: 0.0, Wakeup()).sign()
+    RecordSealer(context, without_peers(context), lambda: False, lambda: None, lambda: 0.0, QuietWakeup()).sign()
 
     with store.reading() as tx:
         assert tx.newest_checkpoint(OWN_LOG, 1) is None
@@ -203,7 +203,7 @@ def test_people_are_notified_of_a_damaged_record_once() -> None:
     server = notified(HandServer(store=store))
     _flip(store, 1, b'"a"', b'"b"')
     sealer = RecordSealer(
-        server.context, without_peers(server.context), lambda: True, lambda: None, lambda: 0.0, Wakeup()
+        server.context, without_peers(server.context), lambda: True, lambda: None, lambda: 0.0, QuietWakeup()
     )  # fmt: skip
     for _ in range(2):
         sealer.sign()
