@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from urllib.parse import quote
 
 from flask import Response, request
@@ -20,8 +21,9 @@ from fate_flow.core.model.errors import (
     StorageFailed,
     TooLarge,
 )
+from fate_flow.web.board import MAY
 from fate_flow.web.pages import HEADERS, Pages
-from fate_flow.web.sessions import NotSignedIn
+from fate_flow.web.sessions import NotSignedIn, Session
 
 STATUS_OF: Statuses = {
     OtherSite: 403, BadRequest: 400, TooLarge: 413, PermissionDenied: 403, NotFound: 404, Conflict: 409,
@@ -29,9 +31,17 @@ STATUS_OF: Statuses = {
 }  # fmt: skip
 
 
+def not_signed_in() -> Session:
+    raise NotSignedIn
+
+
 class PageEnvelope:
-    def __init__(self, pages: Pages) -> None:
-        self._pages = pages
+    def __init__(
+        self, pages: Pages, session: Callable[[], Session] = not_signed_in, count_reviews: Callable[[], int] = lambda: 0
+    ) -> None:  # fmt: skip
+        """`session` returns that of the request; `count_reviews` how many jobs wait for an approval of this party. Both
+        may raise FlowError."""
+        self._pages, self._session, self._count_reviews = pages, session, count_reviews
 
     def refused(self, error: FlowError) -> Response:
         if isinstance(error, NotSignedIn):
@@ -61,4 +71,14 @@ class PageEnvelope:
         return Response(status=303, headers={**HEADERS, "Location": f"/board/sign-in?next={quote(target)}"})
 
     def _page(self, status: int, text: str) -> Response:
-        return self._pages.show("error.html", None, status=status, text=text)
+        """Who is signed in finds the way to all views on this page, too."""
+        try:
+            session = self._session()
+        except FlowError:
+            return self._pages.show("error.html", None, status=status, text=text)
+        try:
+            reviews = self._count_reviews()
+        except FlowError:
+            reviews = None
+        may = {"audit": session.may(MAY["audit"])}
+        return self._pages.show("error.html", session, status=status, text=text, may=may, reviews=reviews)

@@ -75,11 +75,11 @@ class Pages:
         self._templates.globals.update(asset=self._asset)
 
     def show(
-        self, template: str, session: Session | None, *, status: int = 200, poll: int = 0, reviews: int = 0,
+        self, template: str, session: Session | None, *, status: int = 200, poll: int = 0, reviews: int | None = 0,
         note: str = "", **values: Any,
     ) -> Response:  # fmt: skip
         """Return a page; HTTP status 304 if the browser has it already. `poll`: seconds until it is asked for again; 0:
-        never. `reviews`: the number of jobs that wait for an approval of this party."""
+        never. `reviews`: the number of jobs that wait for an approval of this party; None if it is not known."""
         text = self._templates.get_template(template).render(
             party_id=self._party_id, server=self._server, session=session, poll=poll, reviews=reviews, note=note,
             path=request.path, **values,

@@ -25,7 +25,15 @@ from fate_flow.web.log_pages import add_log_pages
 from fate_flow.web.model_pages import add_model_pages
 from fate_flow.web.pages import POLICY, Pages
 from fate_flow.web.queue_pages import add_queue_pages
-from fate_flow.web.sessions import CHALLENGE_MS, SESSION_MS, NotSignedIn, Sessions, is_encrypted, session_cookie
+from fate_flow.web.sessions import (
+    CHALLENGE_MS,
+    SESSION_MS,
+    NotSignedIn,
+    Session,
+    Sessions,
+    is_encrypted,
+    session_cookie,
+)
 from fate_flow.web.task_pages import add_task_pages
 from fate_flow.web.views import add_views
 
@@ -43,12 +51,16 @@ def web_api(services: Services, secret: bytes, clock: Callable[[], int] = now_on
     pages = Pages(settings.party_id, settings.url)
     routes = Blueprint("board_pages", __name__, url_prefix="/board")
 
+    def signed_in() -> Session:
+        """Raise NotSignedIn."""
+        return sessions.of(request.cookies.get(cookie, ""))
+
     @routes.before_request
     def check() -> None:
         """Raise NotSignedIn; PermissionDenied for a form that is not of this session."""
         if request.endpoint in {f"{routes.name}.{name}" for name in _OPEN}:
             return
-        g.board_session = session = sessions.of(request.cookies.get(cookie, ""))
+        g.board_session = session = signed_in()
         note_caller(session.name)
         if not session.may(READ):
             raise PermissionDenied(f"client {session.name} has no client role that sees jobs")
@@ -66,7 +78,7 @@ def web_api(services: Services, secret: bytes, clock: Callable[[], int] = now_on
     add_audit_checks(routes, board)
     add_log_pages(routes, board)
     add_actions(routes, board)
-    return Api(PageEnvelope(pages), (routes,), "/board")
+    return Api(PageEnvelope(pages, signed_in, board.queries.reviews), (routes,), "/board")
 
 
 def _add_sign_in(routes: Blueprint, sessions: Sessions, pages: Pages, cookie: str) -> None:

@@ -65,7 +65,8 @@ class _Views:
 
     def overview(self) -> Response:
         found = self._queries.overview()
-        with_conditions(found.running, found.moving, self._services.context.rules.party_silence)
+        limit = self._services.context.rules.party_silence
+        with_conditions([*found.running, *found.at_others], found.moving, limit)
         peers = peers_of(self._settings)
         partners = partners_of(
             sorted(self._settings.routes), peers, found.moving.troubles, found.moving.steady, found.keys,

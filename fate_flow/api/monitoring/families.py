@@ -70,12 +70,13 @@ def _gauges(scrape: Scrape) -> Iterator[Metric]:
     yield _gauge(
         "pending_workloads",
         "Jobs of this coordinator that wait, by reason; inadmissible: free capacity does not help.",
-        ("status", "reason"),
-        ((("inadmissible" if why in INADMISSIBLE else "active", why), n) for why, n in state.pending.items()),
+        ("status", "reason"), _by_reason(state.pending),
     )
+    yield _gauge(
+        "oldest_pending_seconds", "How long the job of this coordinator waits that waits longest, by reason.",
+        ("status", "reason"), _by_reason({why: passed / 1000 for why, passed in state.oldest_pending.items()}),
+    )  # fmt: skip
     numbers: dict[str, tuple[str, float]] = {
-        "oldest_pending_seconds": ("How long the job of this coordinator waits that waits longest.",
-                                   state.oldest_pending / 1000),
         "reserving_active_workloads": ("Jobs for which this party has reserved cores.", state.reserving),
         "jobs_awaiting_approval": ("Jobs of other parties that wait for the approval of this party.",
                                    state.awaiting_approval),
@@ -106,6 +107,10 @@ def _gauges(scrape: Scrape) -> Iterator[Metric]:
     )
     awake.add_metric((), state.steady / 1000)
     yield awake
+
+
+def _by_reason(values: Mapping[str, float]) -> Iterator[tuple[tuple[str, str], float]]:
+    return ((("inadmissible" if why in INADMISSIBLE else "active", why), value) for why, value in values.items())
 
 
 def _record(scrape: Scrape) -> Iterator[Metric]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from copy import copy
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -383,6 +384,11 @@ def log(client: Client, is_followed: bool, **body: Any) -> None:
     if answer is not None:
         refuse(answer)
     print_json(downloaded(folder))
+
+
+_logs = copy(log)          # also under the plural, which help and completion do not name
+_logs.hidden = True
+job.add_command(_logs, "logs")
 
 
 @job.command()

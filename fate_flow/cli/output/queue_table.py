@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from fate_flow.cli.console.display import one_line, print_table
-from fate_flow.cli.console.wording import duration, party_name, short_digest, short_moment
+from fate_flow.cli.console.wording import duration, job_title, party_name, short_digest, short_moment
 from fate_flow.core.text.phrases import counted, ordinal
 
 Job = Mapping[str, Any]
@@ -70,7 +70,7 @@ def _reason(job: Job) -> str:
 
 def _also(job: Job) -> str:
     priority, passed = job.get("priority"), job.get("passed_by")
-    last = next((f", last by {one.get('job_id')}" for one in job.get("passers") or ()), "")
+    last = next((f", last by {job_title(one.get('job_id'), one.get('name'))}" for one in job.get("passers") or ()), "")
     return "; ".join(filter(None, (
         f"priority {priority}" if priority else "", f"passed by {counted(passed, 'job')}{last}" if passed else "",
     )))  # fmt: skip

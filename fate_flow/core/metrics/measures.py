@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from fate_flow.core.model.job import Blocker
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -55,6 +57,10 @@ ADMISSION_SECONDS = Measure(
     "Time from the moment when a job of this coordinator began to wait until it ran, with cores at every party.",
     (), _WAIT,
 )  # fmt: skip
+RESERVATION_ROUNDS = Measure(
+    "fate_flow_reservation_rounds",
+    "Rounds in which this coordinator asked all parties of a job for its cores, by what came of them.", ("outcome",),
+)  # fmt: skip
 SCHEDULER_SECONDS = Measure(
     "fate_flow_scheduler_step_duration_seconds", "Time that one step of the scheduler's loop took.", (), _REQUEST
 )
@@ -69,13 +75,20 @@ NOTIFICATIONS = Measure(
 
 MEASURES = (
     HTTP_REQUESTS, HTTP_SECONDS, PEER_REQUESTS, PEER_SECONDS, EXCHANGE_BYTES, JOB_ENDS, TASK_ENDS, WORKER_ENDS,
-    ADMISSION_SECONDS, SCHEDULER_SECONDS, DATABASE_SECONDS, NOTIFICATIONS,
+    ADMISSION_SECONDS, RESERVATION_ROUNDS, SCHEDULER_SECONDS, DATABASE_SECONDS, NOTIFICATIONS,
 )  # fmt: skip
 
 SENT, RECEIVED = "sent", "received"
 READ, WRITE = "read", "write"
 ANSWERED = "answered"
 NO_PEER = "other"            # in place of a party to which there is no route
+BLOCKED_BY = {
+    Blocker.CAPACITY: "capacity", Blocker.SIZE: "size", Blocker.ANSWER: "party", Blocker.APPROVAL: "approval",
+}  # fmt: skip
+"""Why a party did not reserve, in the words of metrics."""
+RESERVED, GIVEN_UP = "reserved", "given_up"
+ROUND_OUTCOMES = (RESERVED, *BLOCKED_BY.values(), GIVEN_UP)
+"""How a round ends: with cores at all parties, by a party that did not reserve, or because the job ended meanwhile."""
 
 
 class Measures(Protocol):

@@ -37,7 +37,7 @@ class StagedWorkers(PlacedWorkers):
             super()._run(order, spec, imports)
             return
         write_atomically(spec.folder / LAUNCH, spec.to_json(), mode=0o600, is_durable=False)
-        StagedFolder(spec.folder, self.settings.home, 0).refuse(_NO_STREAMS)
+        StagedFolder(spec.folder, self.settings.shared, 0).refuse(_NO_STREAMS)
 
 
 def build_kubernetes(parts: EngineParts, one: EngineSettings) -> PlacedWorkers:
@@ -104,6 +104,6 @@ def _reach_of(parts: EngineParts, one: KubernetesSettings) -> Callable[[str], Wo
 def _pods_of(parts: EngineParts, one: KubernetesSettings, share: PodShare) -> PodSettings:
     return PodSettings(
         one.image, one.namespace, one.python, one.pull_policy, one.pull_secrets, one.service_account,
-        share.node_selector, share.tolerations, one.run_as_user, one.volume_claim, str(parts.settings.home),
+        share.node_selector, share.tolerations, one.run_as_user, one.volume_claim, str(parts.settings.shared),
         share.kueue_queue, one.scheduler, share.volcano_queue, share.priority_class, one.keep_seconds, one.labels,
     )  # fmt: skip

@@ -1,14 +1,16 @@
-"""Count what a stored unit of work has ended, by the entries of the history."""
+"""Count what a stored unit of work has ended, by the entries of the history and by its steps."""
 
 from __future__ import annotations
 
-from fate_flow.core.metrics.measures import JOB_ENDS, TASK_ENDS, WORKER_ENDS, Measure, Measures
+from fate_flow.core.metrics.measures import JOB_ENDS, RESERVATION_ROUNDS, TASK_ENDS, WORKER_ENDS, Measure, Measures
+from fate_flow.core.metrics.spans import StepName
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JOB_END, TASK_END, WorkerStatus
 from fate_flow.services.context.pending import Pending
 
 LOCAL_ROLE = "local"         # a job within one party; its party id is 0
+_ROUND_ENDS = (StepName.ROUND_RESERVED, StepName.ROUND_FAILED)
 _ENDS: dict[HistoryLevel, tuple[Measure, frozenset[str]]] = {
     HistoryLevel.JOB: (JOB_ENDS, frozenset(status.value for status in JOB_END)),
     HistoryLevel.PARTY_TASK: (TASK_ENDS, frozenset(status.value for status in TASK_END)),
@@ -21,6 +23,9 @@ def count_pending(measures: Measures, pending: Pending, own_party_id: str) -> No
     for entry in pending.moved:
         if entry.party is not None and (entry.party.party_id == own_party_id or entry.party.role == LOCAL_ROLE):
             _count(measures, entry, entry.party)
+    for step in pending.steps:
+        if step.name in _ROUND_ENDS:
+            measures.count(RESERVATION_ROUNDS, step.reason)
     for measure, value in pending.observed:
         measures.observe(measure, value=value)
 

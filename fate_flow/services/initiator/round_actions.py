@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fate_flow.core.metrics.measures import ADMISSION_SECONDS
+from fate_flow.core.metrics.measures import ADMISSION_SECONDS, BLOCKED_BY, GIVEN_UP, RESERVED
 from fate_flow.core.metrics.spans import Step, StepName
 from fate_flow.core.model.errors import Conflict
 from fate_flow.core.model.job import Job
@@ -56,7 +56,12 @@ class ReservationRounds:
         ):
             owner = job.ready_owner or "no scheduler"
             raise Conflict(f"job {job.job_id}: its reservation round belongs to {owner}, not to {self._owner}")
-        did(unit, Step(StepName.ROUND_RESERVED if is_reserved else StepName.ROUND_FAILED, job.job_id, job.party))
+        if is_reserved:
+            outcome = RESERVED
+        else:
+            outcome = BLOCKED_BY[action.blocked_by] if action.blocked_by is not None else GIVEN_UP
+        step = StepName.ROUND_RESERVED if is_reserved else StepName.ROUND_FAILED
+        did(unit, Step(step, job.job_id, job.party, reason=outcome))
         overtaken = self._capacity.take_overtaken(job.job_id)
         if action.wait_reason:
             # A party with two seats had capacity for one only: it has no more capacity now than before.

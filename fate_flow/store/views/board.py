@@ -64,6 +64,8 @@ class Overview:
     running: list[Row]
     waiting: list[Row]
     queued: int                  # all jobs that wait in the queue here
+    at_others: list[Row]         # seats here of jobs that wait in the queue of another party, or at another seat
+    at_others_count: int         # all of them
     failed: list[Row]
     failed_count: int            # all that failed among the newest `ENDED_LATELY` ones that ended
     engines: tuple[EngineUse, ...]
@@ -75,12 +77,12 @@ class Overview:
 
 
 def overview(tx: SqlTransaction) -> Overview:
-    seats, reviews, queued = _unfinished()
+    seats, reviews, queued, at_others_count = _unfinished()
     failed, failed_count = _failed_lately()
     now = this_moment()
-    running, waiting = _running_and_waiting()
+    running, waiting, at_others = _running_and_waiting()
     return Overview(
-        seats, running, waiting, queued, failed, failed_count, engines_in_use(),
+        seats, running, waiting, queued, at_others, at_others_count, failed, failed_count, engines_in_use(),
         moving_of(running, now.steady, now.troubles), _saved_keys(), now.hold, tx.evidence(), reviews,
     )  # fmt: skip
 
@@ -114,16 +116,18 @@ def _saved_keys() -> dict[str, SavedKeys]:
                         if saved.state is not KeyState.REMOVED or key not in alone}}  # fmt: skip
 
 
-def _unfinished() -> tuple[dict[tuple[str, str], int], int, int]:
+def _unfinished() -> tuple[dict[tuple[str, str], int], int, int, int]:
     """Return the number of unfinished jobs by role of this party and status, how many of them wait for an approval
-    of this party, and how many are in its queue."""
+    of this party, how many are in its queue, and how many wait elsewhere."""
     seats: Counter[tuple[str, str]] = Counter()
-    reviews = queued = 0
+    reviews = queued = at_others = 0
     for role, status, approval, is_initiator, count in _UNFINISHED.rows(JobRow._meta.database):
         seats[role, status] += count
         reviews += count if approval == Approval.PENDING.value else 0
-        queued += count if is_initiator and status == JobStatus.WAITING.value else 0
-    return dict(seats), reviews, queued
+        if status == JobStatus.WAITING.value:
+            queued += count if is_initiator else 0
+            at_others += 0 if is_initiator else count
+    return dict(seats), reviews, queued, at_others
 
 
 def count_reviews() -> int:
@@ -152,17 +156,20 @@ _IN_ORDER = (*JOB_FIELDS, "queue_key")
 _REVIEWS = "reviews"
 
 
-def _running_and_waiting() -> tuple[list[Row], list[Row]]:
-    """Return the newest running jobs, and the first jobs of the queue, each with why it waits; by one query."""
+def _running_and_waiting() -> tuple[list[Row], list[Row], list[Row]]:
+    """Return the newest running jobs, the first jobs of the queue, each with why it waits, and the oldest ones that
+    wait elsewhere; by one query."""
     rows = rows_from(_UNDER_WAY.rows(JobRow._meta.database), JobRow, _IN_ORDER)
     running = [row for row in rows if row["status"] == JobStatus.RUNNING.value]
-    waiting = [row for row in rows if row["status"] == JobStatus.WAITING.value]
+    waits = [row for row in rows if row["status"] == JobStatus.WAITING.value]
+    waiting = [row for row in waits if row["is_initiator"]]
+    at_others = sorted((row for row in waits if not row["is_initiator"]), key=lambda row: row["create_time"])
     running.sort(key=lambda row: -row["create_time"])
     waiting.sort(key=lambda row: (row["queue_key"], row["create_time"], row["job_id"]))
     for place, row in enumerate(waiting, 1):
         hold = Hold(row["hold_message"] or "", row["hold_by"]) if row["held"] else None
         row["wait_reason"] = why_it_waits(row["wait_reason"] or "", place, hold)
-    return running, waiting
+    return running, waiting, at_others
 
 
 def _all_failed(most: int) -> Any:
@@ -197,7 +204,8 @@ def _failed_lately() -> tuple[list[Row], int]:
 
 def _under_way() -> Any:
     running = _first(JobRow.f_status == JobStatus.RUNNING.value, JobRow.f_create_time.desc())
-    return running.union_all(_first(waiting_here(), *IN_QUEUE))
+    elsewhere = (JobRow.f_is_initiator == False) & (JobRow.f_status == JobStatus.WAITING.value)  # noqa: E712
+    return running.union_all(_first(waiting_here(), *IN_QUEUE)).union_all(_first(elsewhere, JobRow.f_create_time))
 
 
 def _first(where: Any, *order: Any) -> Any:

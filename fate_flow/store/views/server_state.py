@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from peewee import fn
 
+from fate_flow.core.metrics.measures import BLOCKED_BY
 from fate_flow.core.model.approval import Approval
 from fate_flow.core.model.job import Blocker
 from fate_flow.core.model.peer import PeerTrouble
@@ -25,9 +26,10 @@ from fate_flow.store.sql.resources import COMPUTING
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.values import Delivery
 
-HOLD, APPROVAL, SIZE, CAPACITY, PARTY, BACKOFF, REJOIN, QUEUE = (
-    "hold", "approval", "size", "capacity", "party", "backoff", "rejoin", "queue",
-)  # fmt: skip
+HOLD, BACKOFF, REJOIN, QUEUE = "hold", "backoff", "rejoin", "queue"
+APPROVAL, SIZE, CAPACITY, PARTY = (
+    BLOCKED_BY[one] for one in (Blocker.APPROVAL, Blocker.SIZE, Blocker.CAPACITY, Blocker.ANSWER)
+)
 REASONS = (HOLD, APPROVAL, SIZE, CAPACITY, PARTY, BACKOFF, REJOIN, QUEUE)
 """Why a job of this coordinator waits: a hold; an approval; a party has too little in all, or at the moment; a party
 does not answer or is not ready; a pause before another attempt; parties that have to hear of a rerun; its place."""
@@ -38,10 +40,7 @@ RECORD_LOGS = (OWN_LOG, "with")
 """The logs of the record, as metrics name them: the own one, and those with other parties, all together. A log stays
 when its party leaves, so ids of parties would be no closed set."""
 
-_BY_BLOCKER = {
-    Blocker.CAPACITY.value: CAPACITY, Blocker.SIZE.value: SIZE, Blocker.ANSWER.value: PARTY,
-    Blocker.APPROVAL.value: APPROVAL,
-}  # fmt: skip
+_BY_BLOCKER = {blocker.value: why for blocker, why in BLOCKED_BY.items()}
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class ServerState:
     scheduler_counter: int
     seats: Mapping[tuple[str, str], int]         # unfinished jobs by (role of this party, status)
     pending: Mapping[str, int]                   # waiting jobs of this coordinator, by `REASONS`
-    oldest_pending: int                          # how long the oldest of them waits; 0: none waits
+    oldest_pending: Mapping[str, int]            # how long the oldest of them waits, by `REASONS`; 0: none waits so
     reserving: int                               # jobs for which cores are reserved here
     awaiting_approval: int
     workers: Mapping[str, int]                   # unfinished workers, by status
@@ -81,8 +80,9 @@ class ServerState:
 def server_state(tx: SqlTransaction) -> ServerState:
     steady = tx.steady()
     pending, queued = _pending()
+    oldest = {why: max(0, steady - queued.get(why, steady)) for why in pending}
     return ServerState(
-        steady, tx.scheduler()[1], count_seats(), pending, max(0, steady - queued) if queued is not None else 0,
+        steady, tx.scheduler()[1], count_seats(), pending, oldest,
         _reserving(), _awaiting_approval(), _workers(), engines_in_use(), _outbox(steady), tx.peer_troubles(),
         tx.intake_hold() is not None, _notifications(), _recorded(), _unsealed(),
     )  # fmt: skip
@@ -98,18 +98,19 @@ def count_seats() -> dict[tuple[str, str], int]:
     return {(role, status): count for role, status, count in rows}
 
 
-def _pending() -> tuple[dict[str, int], int | None]:
-    """Return the numbers by reason, and since when the first of these jobs waits."""
+def _pending() -> tuple[dict[str, int], dict[str, int]]:
+    """Return the numbers by reason, and since when the first of these jobs waits, if there is one."""
     pauses = JobRow.f_retry_at > 0
     kinds = (JobRow.f_held, JobRow.f_rerun_signal, JobRow.f_lacks, pauses)
     rows = (
         JobRow.select(*kinds, fn.COUNT(JobRow.f_job_id), fn.MIN(JobRow.f_queued))
         .where(waiting_here()).group_by(*kinds).tuples()
     )  # fmt: skip
-    found, oldest = dict.fromkeys(REASONS, 0), None
+    found, oldest = dict.fromkeys(REASONS, 0), dict[str, int]()
     for held, reruns, blocker, is_paused, count, queued in rows:
-        found[_reason(held=held, reruns=reruns, blocker=blocker, is_paused=is_paused)] += count
-        oldest = queued if oldest is None else min(oldest, queued)
+        why = _reason(held=held, reruns=reruns, blocker=blocker, is_paused=is_paused)
+        found[why] += count
+        oldest[why] = min(queued, oldest.get(why, queued))
     return found, oldest
 
 

@@ -1,7 +1,9 @@
-"""What the running and the stopping jobs of a list wait for, and which of them restart, as `flow job list` says it."""
+"""What the jobs of a list wait for, and which of them restart. Of running and stopping jobs as `flow job list` says
+it; in the queue, each job has its reason already."""
 
 from __future__ import annotations
 
+from fate_flow.core.model.approval import Approval
 from fate_flow.core.model.job import Job, JobKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
@@ -14,7 +16,8 @@ _RUNS = frozenset({JobStatus.RUNNING.value, JobStatus.STOPPING.value})
 
 
 def with_conditions(rows: list[Row], moving: Moving, limit: int) -> list[Row]:
-    """Set `status_detail` in all rows, and `wait_reason` in those of running and stopping jobs; return all rows.
+    """Set `status_detail` in all rows, and `wait_reason` in those of running and stopping jobs and of waiting ones that
+    are in no queue of this party; return all rows.
 
     `limit`: milliseconds after which a silent party is given up."""
     for row in rows:
@@ -24,6 +27,10 @@ def with_conditions(rows: list[Row], moving: Moving, limit: int) -> list[Row]:
             row["wait_reason"] = condition.text
             if condition.is_restarting and row["is_initiator"]:
                 row["status_detail"] = RESTARTING
+        elif row["status"] == JobStatus.WAITING.value and not row["is_initiator"]:
+            is_to_review = row["approval"] == Approval.PENDING.value
+            initiator = f"{row['initiator_role']} {row['initiator_party_id']}"
+            row["wait_reason"] = "waits for an approval of this party" if is_to_review else f"{initiator} decides"
     return rows
 
 

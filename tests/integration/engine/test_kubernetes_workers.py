@@ -21,11 +21,12 @@ from fate_flow.core.streams.addresses import NO_STREAMS, Address, Listens, Strea
 from fate_flow.engines.kubernetes.api import ClientApi
 from fate_flow.engines.local.worker import EXIT, RUNNER
 from fate_flow.engines.placed.folder import Pending
-from fate_flow.server.engines.kubernetes_workers import kubernetes_workers
+from fate_flow.server.engines.kubernetes_workers import _pods_of, kubernetes_workers
 from fate_flow.server.engines.parts import EngineParts
 from fate_flow.server.engines.placed_workers import PlacedWorkers
 from fate_flow.services.context.ports import LaunchOrder
-from fate_flow.settings.engines.kubernetes import KubernetesSettings
+from fate_flow.settings.engines.kubernetes import KubernetesSettings, PodShare
+from fate_flow.settings.servers import OneOfServers
 from fate_flow.settings.worker_listen import WorkerListen
 from tests.kit.engines.fake_gangs import FakeGangs
 from tests.kit.engines.fake_kubernetes import FakeKubernetes
@@ -221,3 +222,13 @@ def test_without_a_way_to_the_server_the_engine_is_refused(site: Site, tmp_path:
         ClientApi(None, "")
     with pytest.raises(BadSettings, match="kubeconfig: /nowhere"):
         ClientApi(Path("/nowhere"), "")
+
+
+def test_a_volume_has_the_home_that_all_servers_of_the_party_share(site: Site, tmp_path: Path) -> None:
+    """The folders of workers are there, and not in the home of one of the servers."""
+    several = replace(site.server.settings, one_of=OneOfServers("one", tmp_path / "shared"))
+    parts = EngineParts(several, None, lambda _: None, "http://x", SECRET, site.server.workers.providers)
+    one = KubernetesSettings("engines.k", image="i", namespace="fate", volume_claim="homes")
+    pods = _pods_of(parts, one, PodShare())
+    assert (pods.volume_claim, Path(pods.home)) == ("homes", tmp_path / "shared")
+    assert several.jobs_dir.is_relative_to(pods.home)

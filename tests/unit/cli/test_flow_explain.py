@@ -232,10 +232,10 @@ def test_the_queue_is_a_table(flow, stub):
     stub.answers(answer({
         "count": 7, "hold": {"by": "ann", "message": "mainte\nnance", "time": 5},
         "jobs": [
-            {"place_in_queue": 1, "job_id": "42", "name": "totals", "priority": 3, "parties": [party], "passed_by": 2,
+            {"place_in_queue": 1, "job_id": "42", "name": "totals", "priority": 0, "parties": [party], "passed_by": 2,
              "passers": [{"job_id": "45", "name": "sums"}, {"job_id": "46", "name": ""}],
              "create_time": NOON, "estimate_seconds": 0, "wait_reason": "waits for its turn; 1st in the queue"},
-            {"place_in_queue": 2, "job_id": "43", "priority": 0, "passed_by": 0,
+            {"place_in_queue": 2, "job_id": "43", "priority": 3, "passed_by": 0,
              "parties": [party, {**party, "party_id": "9998"}],
              "estimate_seconds": None, "wait_reason": "no capacity; 2nd in the queue"},
         ],
@@ -247,8 +247,8 @@ def test_the_queue_is_a_table(flow, stub):
 this party is on hold by ann: mainte nance
 7 jobs wait, 2 of them shown
   job   place   name     created      cores    starts in   waits for
-  42    1       totals   2023-11-14   4        now         waits for its turn; priority 3; passed by 2 jobs, last by 45
-  43    2                             4 each               no capacity
+  42    1       totals   2023-11-14   4        now         waits for its turn; passed by 2 jobs, last by job 45 (sums)
+  43    2                             4 each               no capacity; priority 3
 1200 jobs of other initiators need an approval here, the first 1 of them shown (flow job approve, flow job reject):
   job   name    created      initiator    as           cores   document
   44    audit   2023-11-14   host-10000   guest-9999   2       0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a

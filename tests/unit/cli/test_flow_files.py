@@ -73,7 +73,8 @@ REFUSALS = [
 
 @pytest.mark.parametrize("reply", REFUSALS, ids=lambda reply: f"{reply.status}-{reply.body['retcode']}")
 @pytest.mark.parametrize("arguments", [
-    ("job", "log", "-j", "42", "-o", "out"), ("component", "output-data", *SEAT, "-o", "out"),
+    ("job", "log", "-j", "42", "-o", "out"), ("job", "logs", "-j", "42", "-o", "out"),
+    ("component", "output-data", *SEAT, "-o", "out"),
     ("component", "get-summary", *SEAT, "-o", "."),
 ], ids=lambda arguments: arguments[1])
 def test_an_answer_instead_of_a_file_is_printed_and_fails(flow, stub, tmp_path, arguments, reply):

@@ -15,13 +15,14 @@ from werkzeug.test import TestResponse
 from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.access.key_list import KeyState, PartyKeys
 from fate_flow.core.access.site import SiteKey
+from fate_flow.core.model.errors import StorageFailed
 from fate_flow.core.model.job import Answer
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.documents import digest_of
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.store.values import Document, Submission
-from fate_flow.store.views import board, job_search
+from fate_flow.store.views import board, board_views, job_search
 from fate_flow.store.views.board import MOST_COUNTED, PAGE
 from fate_flow.web.jobs.graph import MOST_DRAWN
 from fate_flow.web.pages import STATIC
@@ -90,6 +91,7 @@ def paths(jobs: Mapping[str, str]) -> list[str]:
     of_task += [log, f"{log}&at=end", f"{log}&find=99"]
     table = f"/board/data/table?namespace=output_{jobs['filled']}&name=made"
     of_task += ["/board/data", "/board/data?origin=output", table, "/board/audit", "/board/audit?kind=act&party=10000"]
+    of_task += [f"{task}/log?stream=INFO", "/board/jobs?component=toy_0&person=ann"]
     return [*lists, *of_jobs, *(f"{one}/history" for one in of_jobs), *of_task]
 
 
@@ -327,6 +329,40 @@ def test_the_overview_says_what_runs_waits_and_failed(browser: Browser, jobs: Ma
         "toy_0 failed on host 10000", "connection refused", "Needs review (1)", "not known while it does not answer",
     ):  # fmt: skip
         assert text in readable, text
+
+
+def test_the_overview_of_a_host_has_the_jobs_that_wait_at_their_initiators(browser: Browser) -> None:
+    world = browser.world
+    asked, queued = (world.add_job(party=HOST, initiator=GUEST) for _ in range(2))
+    world.write("t_job", {"f_job_id": asked}, f_approval="pending")
+    for path in ("/board/", "/board/jobs?status=waiting"):
+        page = browser.page(path)
+        for text in ("waits for an approval of this party", "guest 9999 decides"):
+            assert text in page.readable, path
+        assert asked in page.text
+        assert queued in page.text
+    overview = browser.page("/board/")
+    assert "No job of this party waits." in overview.readable
+    assert overview.text.index(asked) < overview.text.index(queued), "the oldest first"
+    for _ in range(9):
+        world.add_job(party=HOST, initiator=GUEST)
+    assert "8 of 11 waiting jobs of other parties" in browser.page("/board/").readable
+
+
+def test_a_page_that_says_what_is_not_possible_leads_to_all_views(
+    browser: Browser, jobs: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    for path, status in (("/board/nothing", 404), ("/board/jobs/20260101000000000001", 404),
+                         ("/board/jobs?person=%00", 400)):  # fmt: skip
+        page = browser.page(path, status)
+        for view in ("Overview", "Jobs", "Queue", "Data", "Needs review (1)"):
+            assert view in page.readable, (path, view)
+    monkeypatch.setattr(board_views, "count_reviews", failing)
+    assert "Needs review no keys needed" in " ".join(browser.page("/board/nothing", 404).readable.split())
+
+
+def failing() -> int:
+    raise StorageFailed("no database")
 
 
 def test_the_overview_says_which_key_of_a_partner_counts(browser: Browser, jobs: Mapping[str, str]) -> None:

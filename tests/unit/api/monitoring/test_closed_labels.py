@@ -21,6 +21,7 @@ from fate_flow.core.metrics.measures import (
     NO_PEER,
     READ,
     RECEIVED,
+    ROUND_OUTCOMES,
     SENT,
     WRITE,
 )
@@ -62,7 +63,8 @@ def sources(world: World) -> Mapping[str, Mapping[str, Allowed]]:
         "build_info": {"version": {fate_flow.__version__}, "party_id": {settings.party_id}},
         "jobs": {"role": _ROLE, "status": _values(JOB_UNFINISHED)},
         "pending_workloads": {"status": {"active", "inadmissible"}, "reason": REASONS},
-        "oldest_pending_seconds": {}, "reserving_active_workloads": {}, "jobs_awaiting_approval": {}, "intake_held": {},
+        "oldest_pending_seconds": {"status": {"active", "inadmissible"}, "reason": REASONS},
+        "reserving_active_workloads": {}, "jobs_awaiting_approval": {}, "intake_held": {},
         "disk_free_bytes": {}, "disk_least_free_bytes": {}, "spool_limit_bytes": {}, "spool_bytes": {},
         "workers": {"status": _values({WorkerStatus.CREATED, WorkerStatus.RUNNING})},
         "engine_cores": {**engine, "kind": _HOLDS}, "engine_memory_bytes": {**engine, "kind": _HOLDS},
@@ -81,7 +83,8 @@ def sources(world: World) -> Mapping[str, Mapping[str, Allowed]]:
         "job_ends": {"role": _ROLE, "status": _values(JOB_END), "reason": _REASON},
         "task_ends": {"role": _ROLE, "status": ended_tasks, "reason": {*_REASON, ""}},
         "worker_ends": {"reason": {*_REASON, ""}},
-        "admission_wait_time_seconds": {}, "scheduler_step_duration_seconds": {},
+        "admission_wait_time_seconds": {}, "reservation_rounds": {"outcome": ROUND_OUTCOMES},
+        "scheduler_step_duration_seconds": {},
         "database_transaction_duration_seconds": {"kind": {READ, WRITE}},
         "notifications": {"channel": KINDS, "outcome": {"sent", "failed", "dropped"}},
     }  # fmt: skip

@@ -21,6 +21,7 @@ from fate_flow.core.metrics.measures import (
     RECEIVED,
     WORKER_ENDS,
 )
+from fate_flow.core.metrics.spans import Step, StepName
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.status import JobStatus
@@ -105,7 +106,8 @@ def test_jobs_are_shown_by_status_and_by_the_reason_why_they_wait(world: World) 
         ("capacity", "active"): 1, ("party", "active"): 0, ("backoff", "active"): 1, ("rejoin", "active"): 1,
         ("queue", "active"): 1,
     }  # fmt: skip
-    assert found["oldest_pending_seconds", ()] == 61
+    oldest = {labels: value for (name, labels), value in found.items() if name == "oldest_pending_seconds"}
+    assert oldest == {labels: 61 * count for labels, count in pending.items()}
     assert found["reserving_active_workloads", ()] == 1
     assert found["jobs_awaiting_approval", ()] == 1
     assert found["engine_cores", ("local", "total")] == 20
@@ -144,7 +146,9 @@ def test_what_processes_have_counted_is_added_up(world: World) -> None:
     starts = HistoryEntry("1", HistoryLevel.JOB, "waiting", "running", 0, GUEST)
     seat = HistoryEntry("1", HistoryLevel.SEAT, "started", "failed", 0, GUEST)
     elsewhere = replace(ended, level=HistoryLevel.PARTY_TASK, party=HOST)
-    count_pending(scheduler, Pending(moved=(ended, exits, starts, seat, elsewhere)), GUEST.party_id)
+    rounds = [Step(StepName.ROUND_BEGUN, "1", GUEST), Step(StepName.ROUND_FAILED, "1", GUEST, reason="capacity")]
+    moved = (ended, exits, starts, seat, elsewhere)
+    count_pending(scheduler, Pending(moved=moved, steps=(*rounds, *rounds)), GUEST.party_id)
     scheduler.count(PEER_REQUESTS, "10000", "refused")
     http.count(PEER_REQUESTS, "10000", "refused")
     http.count(EXCHANGE_BYTES, "10000", RECEIVED, by=4096)
@@ -153,6 +157,7 @@ def test_what_processes_have_counted_is_added_up(world: World) -> None:
     assert found[f"{WORKER_ENDS.name.removeprefix('fate_flow_')}_total", ("worker_killed",)] == 1
     assert found["peer_requests_total", ("refused", "10000")] == 2
     assert found["exchange_bytes_total", ("received", "10000")] == 4096
+    assert found["reservation_rounds_total", ("capacity",)] == 2
     assert len([key for key in found if key[0] == "job_ends_total"]) == 1
     assert not [key for key in found if key[0] == "task_ends_total"], "the share of another party"
 

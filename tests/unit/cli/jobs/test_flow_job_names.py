@@ -100,13 +100,13 @@ WRITES_FILES = {
 
 
 def commands() -> Iterator[tuple[str, set[str]]]:
-    """Each command of `flow` with its options; those of `tracking` are the same as those of `component`."""
+    """Each command of `flow` that help shows, with its options; those of `tracking` are those of `component`."""
 
     def walk(command: click.Command, *path: str) -> Iterator[tuple[str, click.Command]]:
         if isinstance(command, click.Group):
             for name in command.list_commands(click.Context(command)):
                 yield from walk(command.commands[name], *path, name)
-        else:
+        elif not command.hidden:
             yield " ".join(path), command
 
     for name, command in walk(flow_command):
