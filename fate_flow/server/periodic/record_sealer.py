@@ -47,8 +47,9 @@ log = logging.getLogger(__name__)
 WithoutSync = Callable[[], AbstractContextManager[None]]
 
 SEAL_SECONDS, _STAND_BY_SECONDS = 0.1, 2.0
-_GATHER_SECONDS = 0.08       # from the first entry to the transaction that seals it
-_LOOKS_AWAKE = 8             # without entries, so many times this, until it has to be woken again
+_GATHER_SECONDS = 0.075      # from when it knows of the first entry to the transaction that seals it
+_TICK_SECONDS = 0.02         # between two questions of a sealer that is awake whether there are entries
+_TICKS_AWAKE = 32            # without entries, until it has to be woken again
 POLL_SECONDS = 1.0           # for entries of processes that do not wake this one
 SIGN_SECONDS = 60.0
 BUSY_SECONDS = 10.0          # between two signatures of a log with another party that grows
@@ -78,7 +79,7 @@ class RecordSealer(PeriodicWork):
         self._signed_at = self._signed_with_others_at = self._began - SIGN_SECONDS
         self._ended_at: float | None = None        # when the first job ended of which no signature knows
         self._sealed_at = self._began
-        self._looks = 0                            # that are still to come before it has to be woken
+        self._ticks = 0                            # that are still to come before it has to be woken
         self._wakeup, self._poll_seconds, self._without_sync = wakeup, poll_seconds, without_sync
         self._own_keys = own_keys
         self._known_keys: tuple[int, str] | None = None
@@ -110,21 +111,29 @@ class RecordSealer(PeriodicWork):
         self._wakeup.wake()
 
     def rest(self, seconds: float) -> None:
-        """Wait for entries, and then for those that come soon after them."""
-        while self._looks > 0:
-            self._looks -= 1
-            if self._looks == 0:
+        """Wait for entries, and then for those that come soon after them: a job that starts is past its start then."""
+        while self._ticks > 0:
+            self._ticks -= 1
+            if self._ticks == 0:
                 self._wakeup.listen()
-            pause = min(seconds, _GATHER_SECONDS)
-            if self._is_over.wait(pause) or self._wakeup.was_called() or pause == seconds:
+            pause = min(seconds, _TICK_SECONDS)
+            if self._is_over.wait(pause):
+                return
+            if self._wakeup.was_called():
+                self._gather()
+                return
+            if pause == seconds:
                 return
             seconds -= pause
         if self._wakeup.wait(seconds):
-            self._looks = 1
-            self._is_over.wait(_GATHER_SECONDS)
+            self._ticks = 1
+            self._gather()
         else:
             self._wakeup.listen()        # whoever was woken before this process has gone
-        self._wakeup.was_called()
+
+    def _gather(self) -> None:
+        self._is_over.wait(_GATHER_SECONDS)
+        self._wakeup.was_called()        # for what is sealed now
 
     def _due(self, since: float, seconds: float) -> float:
         return since + seconds - self._monotonic()
@@ -148,7 +157,7 @@ class RecordSealer(PeriodicWork):
                 return False
             with self._without_sync():
                 sealed = self._context.write(partial(put_seals, seals=seals))
-            self._sealed_at, self._looks = self._monotonic(), _LOOKS_AWAKE
+            self._sealed_at, self._ticks = self._monotonic(), _TICKS_AWAKE
             if self._ended_at is None and sealed > 0 and any(map(ends_job, new)):
                 self._ended_at = self._sealed_at
             if sealed < len(new):

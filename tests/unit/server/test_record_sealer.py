@@ -158,6 +158,7 @@ def test_a_sealer_that_was_woken_looks_by_itself_until_nothing_has_come_for_a_wh
     server, wakeup, sent = HandServer(), QuietWakeup(), list[str]()
     sealer = RecordSealer(server.context, asked_by_all(server), lambda: True, lambda: None, lambda: 0.0, wakeup)
     monkeypatch.setattr(record_sealer, "_GATHER_SECONDS", 0.0)
+    monkeypatch.setattr(record_sealer, "_TICK_SECONDS", 0.001)
     send = Wakeup.wake
     monkeypatch.setattr(Wakeup, "wake", lambda self, payload=b"": (sent.append("woken"), send(self, payload)))
 
