@@ -122,11 +122,15 @@ class TaskPages:
 
     def _shares(self, job_id: str, name: str) -> tuple[TaskShares, Any]:
         """Return the attempts of a task and the specification of its job. Raise NotFound."""
-        found = self._queries.task(check_job_id(job_id), check_component_name(name, "task"))
+        until = number(request.args, "attempts")
+        found = self._queries.task(check_job_id(job_id), check_component_name(name, "task"), until)
         if found is None:
             raise self._board.unknown(job_id)
+        version = number(request.args, "version")
+        if version is not None and found.next is not None and version <= found.next:
+            found = self._queries.task(job_id, name, version) or found
         spec = self._board.spec(found.jobs[0])
-        if not found.shares and (spec is None or name not in spec.tasks):
+        if not found.shares and until is None and (spec is None or name not in spec.tasks):
             raise NotFound(f"job {job_id} has no task {name}")
         return found, spec
 

@@ -40,11 +40,12 @@ class MadeTable:
 
 @dataclass(frozen=True)
 class TaskShares:
-    """All attempts of a task, in the rows that this party has of all parties, newest first."""
+    """The attempts of a task, in the rows that this party has of all parties, newest first."""
 
     jobs: tuple[Job, ...]                # the rows of the job here
-    shares: tuple[Task, ...]             # the newest `MOST_SHARES`
-    count: int                           # of all shares
+    shares: tuple[Task, ...]             # the newest `MOST_SHARES` of these attempts
+    count: int                           # of all shares of these attempts
+    until: int | None                    # the version of the last of these attempts; None: of all
     job_names: Mapping[str, str]         # of the job, by its id
     now: Moment
 
@@ -54,8 +55,20 @@ class TaskShares:
         return self.now.reviews
 
     @property
+    def next(self) -> int | None:
+        """The version with which the attempts go on that are not among these; None if there is none."""
+        if len(self.shares) == self.count:
+            return None
+        last = self.shares[-1].key.version
+        if last < self.shares[0].key.version:
+            return last                  # some shares of it may be missing
+        return last - 1 if last > 0 else None
+
+    @property
     def newest(self) -> tuple[Task, ...]:
-        """The shares of the newest version."""
+        """The shares of the newest version of the task, if they are among these."""
+        if self.until is not None:
+            return ()
         return tuple(one for one in self.shares if one.key.version == self.shares[0].key.version)
 
 
@@ -82,12 +95,15 @@ class ShareDetails:
     metric_count: int                    # pieces of metrics
 
 
-def task_shares(tx: SqlTransaction, job_id: str, name: str) -> TaskShares | None:
-    """Return the attempts of a task; None if the job is unknown here."""
+def task_shares(tx: SqlTransaction, job_id: str, name: str, until: int | None) -> TaskShares | None:
+    """Return the attempts of a task, those up to the version `until` if it is given; None if the job is unknown
+    here."""
     jobs = tx.jobs_here(job_id)
     if not jobs:
         return None
     is_it = (TaskRow.f_job_id == job_id) & (TaskRow.f_task_id == f"{job_id}_{name}")
+    if until is not None:
+        is_it &= TaskRow.f_task_version <= until
     every = fn.COUNT(TaskRow.f_job_id).over()           # also of those behind the limit
     newest = TaskRow.select(*TASK_COLUMNS, every).where(is_it).order_by(
         TaskRow.f_task_version.desc(), TaskRow.f_role, TaskRow.f_party_id
@@ -95,7 +111,7 @@ def task_shares(tx: SqlTransaction, job_id: str, name: str) -> TaskShares | None
     found = list(newest.limit(MOST_SHARES).tuples())
     shares, count = tuple(task_of(row[:-1]) for row in found), int(found[0][-1]) if found else 0
     by_initiator = tuple(sorted(jobs, key=lambda job: not job.is_initiator))
-    return TaskShares(by_initiator, shares, count, names_of([job_id]), this_moment())
+    return TaskShares(by_initiator, shares, count, until, names_of([job_id]), this_moment())
 
 
 def share_details(tx: SqlTransaction, key: TaskKey, behind: WorkerPlace | None) -> ShareDetails:

@@ -119,10 +119,11 @@ class BoardViews(ReadOnly):
             return reservations_since(since)
 
     @read_again
-    def task(self, job_id: str, name: str) -> TaskShares | None:
-        """Return the attempts of a task; None if the job is unknown here."""
+    def task(self, job_id: str, name: str, until: int | None = None) -> TaskShares | None:
+        """Return the attempts of a task, those up to the version `until` if it is given; None if the job is unknown
+        here."""
         with self._reading() as tx:
-            return task_shares(tx, job_id, name)
+            return task_shares(tx, job_id, name, until)
 
     @read_again
     def share(self, key: TaskKey, behind: WorkerPlace | None = None) -> ShareDetails:

@@ -143,12 +143,15 @@ def test_each_view_has_no_error_and_no_barrier_at_any_size(site: Site) -> None:
     lists = [f"/board/{one}" for one in ("", "jobs", "queue", "approvals", "audit", "data?origin=output")]
     record = f"/board/jobs/{RECORDED}/record"
     paths = [*lists, "/board/jobs?party=10000&person=ann", record, *jobs, f"{jobs[1]}/history", *of_task, table]
+    paths += ["/board/sign-in?next=/board/jobs", "/board/nothing"]
     sizes = ((360, 740, "dark"), (1280, 900, "light"), (3840, 2160, "dark"))
     problems = []
     for number, path in enumerate(paths):
         # The pages share one style sheet: both colour schemes are looked at where a page has drawings of its own.
-        audited = (360, 1280) if path in (f"{task}/metrics", jobs[1]) else (sizes[number % 2][0],)
+        audited = (360, 1280) if path in (f"{task}/metrics", jobs[1]) else (sizes[number % 3][0],)
         site.window.go(f"{site.url}{path}")
+        if number:                       # the first page brings the files that all have
+            problems += [f"{path}: {asked}" for asked in [further(site)] if len(asked) > 2]
         for width, height, scheme in sizes:
             site.window.resize(width, height)
             site.window.prefer(scheme)
@@ -158,10 +161,16 @@ def test_each_view_has_no_error_and_no_barrier_at_any_size(site: Site) -> None:
             if width in audited:
                 problems += [f"{path} at {width}, {scheme}: {one}" for one in site.window.barriers()]
         assert site.window.run("return document.title") != "taken over"
-        problems += [f"{path}: {one}" for one in site.window.console()]
+        problems += [f"{path}: {one}" for one in site.window.console() if path != "/board/nothing" or "404" not in one]
     site.window.resize(1280, 900)
     site.window.prefer("light")
     assert problems == []
+
+
+def further(site: Site) -> list[str]:
+    """The requests of the page besides itself, without files that the browser had."""
+    files = "performance.getEntriesByType('resource').filter((one) => one.transferSize > 0)"
+    return list(site.window.run(f"return {files}.map((one) => one.name)"))
 
 
 def test_the_graph_is_drawn_from_the_start_and_leads_to_its_table(site: Site) -> None:

@@ -14,6 +14,7 @@ from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.replicas import COLLECTOR
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import add_client
+from fate_flow.store.views import board_task
 from fate_flow.web.logs.sources import MOST_HITS, PIECE, WorkerLog
 from tests.kit.api.client_world import GUEST, HOST, START, World, make_world
 from tests.kit.web.browser import Browser, Page
@@ -56,6 +57,27 @@ def test_each_attempt_keeps_its_own(browser: Browser, task: str) -> None:
     assert "evaluation" not in old_metrics
 
 
+def test_older_attempts_are_on_further_pages(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(board_task, "MOST_SHARES", 5)
+    job_id = browser.world.add_job(status=JobStatus.RUNNING, f_claim="c", f_resource_in_use=True, f_start_time=START)
+    for version in range(6):
+        for party in (GUEST, HOST):
+            browser.world.add_task(job_id, party=party, version=version)
+    task, seen = f"/board/jobs/{job_id}/tasks/toy_0", set[str]()
+    page, pages = browser.page(task), 1
+    assert "5 shares of attempts, newest first; 12 in all" in page.readable
+    while True:
+        seen |= {one for one in (str(tag.attributes.get("id", "")) for tag in page.tags) if one.startswith("share-")}
+        older = [one for one in links(page) if "attempts=" in one]
+        if not older:
+            break
+        page, pages = browser.page(older[0]), pages + 1
+        assert task in links(page), "the way back to the newest"
+    assert (len(seen), pages) == (12, 3)
+    assert "Workers of attempt 1 at guest 9999" in browser.page(f"{task}?party=guest-9999&version=0").readable
+    assert "There is no attempt up to 1." not in browser.page(f"{task}?attempts=0").readable
+
+
 def test_the_page_of_a_job_leads_to_its_tasks(browser: Browser, task: str) -> None:
     assert task in links(browser.page(task.rpartition("/tasks")[0]))
     waiting = browser.world.add_job()
@@ -66,7 +88,7 @@ def test_the_page_of_a_job_leads_to_its_tasks(browser: Browser, task: str) -> No
 
 
 @pytest.mark.parametrize("query", [
-    "party=x", "party=guest-x", "version=-1", "version=x", "workers=0", "workers=9999999",
+    "party=x", "party=guest-x", "version=-1", "version=x", "attempts=x", "workers=0", "workers=9999999",
 ])  # fmt: skip
 def test_an_odd_address_is_refused_by_its_name(browser: Browser, task: str, query: str) -> None:
     assert f"{query.partition('=')[0]}:" in browser.page(f"{task}?{query}", 400).readable
