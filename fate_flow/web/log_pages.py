@@ -32,6 +32,7 @@ from fate_flow.web.logs.sources import (
     PartnerLog,
     Piece,
     WorkerLog,
+    begin_of,
     end_of,
     partner_logs_at_once,
     search,
@@ -40,7 +41,7 @@ from fate_flow.web.pages import CALM, FRESH, HEADERS
 from fate_flow.web.task_addresses import chosen_share, number, party_in, share_arguments, task_path
 
 _LONGEST_TEXT = 200
-END = "end"
+END, OF_ATTEMPT = "end", "attempt"
 _PIECE_ADDRESS = re.compile(r"/board/jobs/([^/]+)/tasks/([^/]+)/log/piece")
 
 
@@ -87,7 +88,7 @@ class _LogPages:
         try:
             with self._place(asked):
                 source = self._source(asked)
-                at = end_of(source) if request.args.get("at") == END else number(request.args, "at") or 0
+                at = _place(source, asked)
                 if wanted:
                     hits = search(source, wanted, at)
                 else:
@@ -99,6 +100,7 @@ class _LogPages:
         return self._board.show(
             "log.html", reviews=reviews, poll=0 if piece or hits else CALM, asked=asked, piece=piece, hits=hits,
             problem=problem, at=at, wanted=wanted, is_end=request.args.get("at") == END, end=END,
+            of_attempt=OF_ATTEMPT,
             streams=(*STREAMS, *(LEVELS if asked.is_here else ())), levels=LEVELS,
             follow=FRESH if asked.is_here else CALM, before=max(0, at - PIECE),
             search_on=_search_on(asked, wanted, hits), command=_command(asked),
@@ -209,6 +211,17 @@ class _LogPages:
         if asked.is_here:
             return WorkerLog(self._output.find(query, alone=True))
         return PartnerLog(self._services.asking_for_logs(key.job_id), query)
+
+
+def _place(source: LogSource, asked: _Asked) -> int:
+    """Return the offset that is asked for. Raise BadRequest."""
+    at = request.args.get("at")
+    if at == END:
+        return end_of(source)
+    if at == OF_ATTEMPT:
+        begun = asked.share.start_time if asked.share is not None and asked.stream in LEVELS else None
+        return begin_of(source, begun) if begun else 0
+    return number(request.args, "at") or 0
 
 
 def _tag(piece: Piece) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from time import monotonic
 from typing import BinaryIO, Protocol
@@ -26,6 +28,7 @@ MOST_HITS = 200
 LEVELS = ("ERROR", "WARNING", "INFO", "DEBUG")
 """The logs of a component, of all its workers and attempts."""
 _LONGEST_LINE = 400
+_LINE = re.compile(rb"^\[[A-Z]+\] \[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,23 @@ class PartnerLog:
             if piece.next <= offset:                # the log ends inside of a character
                 return
             offset = piece.next
+
+
+def begin_of(source: LogSource, since: int) -> int:
+    """Return the offset of the first line of a component's log that says this time (ms since 1970) or a later one; its
+    end if there is none. Its workers append their lines as they come, so halving finds it."""
+    moment = datetime.fromtimestamp(since / 1000).astimezone()       # lines have the time of the machine's zone
+    wanted = f"{moment:%Y-%m-%d %H:%M:%S},{since % 1000:03}".encode()
+    low, high, found = 0, source.raw(0, 1).total, None
+    while low < high:
+        middle = (low + high) // 2
+        line = _LINE.search(source.raw(middle, PIECE).content)
+        if line is None or line[1] >= wanted:
+            high = middle
+            found = middle + line.start() if line is not None else found
+        else:
+            low = middle + line.start() + 1
+    return found if found is not None else source.raw(0, 1).total
 
 
 def partner_logs_at_once(http_threads: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -17,7 +18,7 @@ from fate_flow.settings.people import add_client
 from fate_flow.store.views import board_task
 from fate_flow.web.logs.sources import MOST_HITS, PIECE, WorkerLog
 from tests.kit.api.client_world import GUEST, HOST, START, World, make_world
-from tests.kit.web.browser import Browser, Page
+from tests.kit.web.browser import Browser, Page, counted_queries, of_view
 from tests.kit.web.filled_task import LOG, add_filled_task, add_worker
 
 OWNER = ClientKeys("the-app", "the-secret")
@@ -94,6 +95,25 @@ def test_an_odd_address_is_refused_by_its_name(browser: Browser, task: str, quer
     assert f"{query.partition('=')[0]}:" in browser.page(f"{task}?{query}", 400).readable
 
 
+def test_a_task_of_2000_workers_costs_as_few_queries_as_any(browser: Browser) -> None:
+    job_id = browser.world.add_job(status=JobStatus.RUNNING, f_start_time=1)
+    browser.world.add_task(job_id, f_status="running", f_party_status="running", f_start_time=1)
+    add_worker(browser.world, job_id, 0, 0)
+    database = browser.world.store.database
+    columns = [row[1] for row in database.execute_sql("PRAGMA table_info(t_worker)").fetchall()]
+    changed = {"f_worker_id": "f_job_id || '-0-' || i", "f_slot": "i"}
+    database.execute_sql(
+        f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1999) "
+        f"INSERT INTO t_worker ({', '.join(columns)}) "
+        f"SELECT {', '.join(changed.get(name, name) for name in columns)} FROM n, t_worker"
+    )  # fmt: skip
+    with counted_queries(browser.world) as queries:
+        page = browser.page(f"/board/jobs/{job_id}/tasks/toy_0")
+    assert "100 of 2000 processes" in page.readable
+    assert len(of_view(queries)) <= 10, queries
+    assert len(page.text) < 110_000
+
+
 def test_a_gang_is_shown_in_pages_with_its_total(browser: Browser) -> None:
     job_id = browser.world.add_job(status=JobStatus.RUNNING, f_start_time=1)
     browser.world.add_task(job_id, f_status="running", f_party_status="running", f_start_time=1)
@@ -134,6 +154,29 @@ def test_a_log_is_text_and_nothing_else(browser: Browser, task: str) -> None:
     assert response.mimetype == "text/plain"
     assert response.headers["X-Content-Type-Options"] == "nosniff"
     assert response.headers["Content-Disposition"] == 'attachment; filename="toy_0-guest-9999-stderr.log"'
+
+
+def test_the_log_of_a_component_is_read_from_the_begin_of_an_attempt(browser: Browser, task: str) -> None:
+    job_id = task.split("/")[3]
+
+    def line(ms: int, text: str) -> str:
+        moment = datetime.fromtimestamp(ms // 1000).astimezone()
+        return f"[INFO] [{moment:%Y-%m-%d %H:%M:%S},{ms % 1000:03}] [7:7] - a.py[line:1]: {text}\n"
+
+    first = "".join(line(START + step, f"first {step}") + "a line without a time\n" for step in range(9_000))
+    second = "".join(line(START + 10_000 + step, f"second {step}") for step in range(900))
+    browser.world.add_log(job_id, "guest/9999/toy_0/INFO.log", first + second)
+    assert "Log of the component, from attempt 2 on" in browser.page(task).readable
+    page = browser.page(next(one for one in links(browser.page(task)) if "stream=INFO" in one))
+    [pre] = [one for one in page.tags if one.name == "pre"]
+    assert int(str(pre.attributes["data-at"])) == len(first)
+    assert "second 0" in page.readable
+    assert "first 8999" not in page.readable
+    old = browser.page(f"{task}/log?stream=INFO&version=0&at=attempt")
+    assert "first 0" in old.readable
+    browser.world.add_log(job_id, "guest/9999/toy_0/INFO.log", first)
+    page = browser.page(f"{task}/log?stream=INFO&version=1&at=attempt")
+    assert f"Bytes {len(first)} to {len(first)}" in page.readable, "it has written nothing yet"
 
 
 def test_a_search_has_the_number_of_all_lines(browser: Browser, task: str) -> None:
