@@ -60,7 +60,8 @@ class HandServer:
             modules={"Work": Module(), "Upload": Module(origin="upload", file_read="file")},
             defaults=JobParameters(task_cores=1), rules=rules or Rules(),
             routes=frozenset({"9999", "10000", "10001"}), clock=lambda: self.now, fresh_id=self._fresh_id,
-            retry=Retry(lambda: self.paused, self._pause), ceilings=ceilings, approval=approval or ApprovalRule(),
+            retry=Retry(lambda: self.paused, self._pause, lambda: 0.5), ceilings=ceilings,
+            approval=approval or ApprovalRule(),
             queues=Queues(party_id, queues, engine_parties),
             # one party may fill it, for tests of queues
             quotas=Quotas(party_id, PartyQuota(cores_share=1.0, gpus_share=1.0)),
