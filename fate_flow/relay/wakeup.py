@@ -92,6 +92,7 @@ class QuietWakeup(Wakeup):
 
     def was_called(self) -> bool:
         """Return whether the listener was called since it asked last. It asks before it looks at the facts."""
-        was_called = bool(self._shared[_CALLED])
+        if not self._shared[_CALLED]:
+            return False                 # a mark that is not set is not cleared: it may be set at this moment
         self._shared[_CALLED] = 0
-        return was_called
+        return True
