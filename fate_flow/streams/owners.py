@@ -32,7 +32,6 @@ _HEAD = struct.Struct("=IHHII")            # struct nlmsghdr
 _REQUEST = struct.Struct("=BBBxI")         # struct inet_diag_req_v2 until its socket
 _SOCKET = struct.Struct("!HH4s12x4s12x4x8s")   # struct inet_diag_sockid: ports, addresses, no interface, any cookie
 _FOUND = struct.Struct("=xB2x48x12xII")    # struct inet_diag_msg: the state, the user, the inode
-_FOUND_AT = _HEAD.size
 _ANSWER_BYTES = 4096
 
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
@@ -85,7 +84,7 @@ def _asked(at: Place, to: Place | None) -> set[_Socket]:
         return set()
     if _HEAD.unpack_from(answer)[1] != _BY_FAMILY:
         return set()
-    found = _Socket(*_FOUND.unpack_from(answer, _FOUND_AT))
+    found = _Socket(*_FOUND.unpack_from(answer, _HEAD.size))
     # Where no connection is, the kernel answers with the socket that would accept it.
     return {found} if (found.state == _LISTENS) == (to is None) else set()
 

@@ -10,6 +10,7 @@ from werkzeug.exceptions import HTTPException
 
 from fate_flow.api.http.errors import Statuses, first, log_failure
 from fate_flow.api.http.request_origin import OtherSite
+from fate_flow.core.access.client_roles import READ
 from fate_flow.core.model.errors import (
     BadRequest,
     Busy,
@@ -72,13 +73,23 @@ class PageEnvelope:
 
     def _page(self, status: int, text: str) -> Response:
         """Who is signed in finds the way to all views on this page, too."""
+        session = self._reader()
+        if session is None:
+            return self._pages.show("error.html", None, status=status, text=text)
+        may = {"audit": session.may(MAY["audit"])}
+        reviews = self._reviews() if status < 500 else None      # a database that is away is not waited for again
+        return self._pages.show("error.html", session, status=status, text=text, may=may, reviews=reviews)
+
+    def _reader(self) -> Session | None:
+        """Return the session of the request, if it may see the views."""
         try:
             session = self._session()
         except FlowError:
-            return self._pages.show("error.html", None, status=status, text=text)
+            return None
+        return session if session.may(READ) else None
+
+    def _reviews(self) -> int | None:
         try:
-            reviews = self._count_reviews()
+            return self._count_reviews()
         except FlowError:
-            reviews = None
-        may = {"audit": session.may(MAY["audit"])}
-        return self._pages.show("error.html", session, status=status, text=text, may=may, reviews=reviews)
+            return None

@@ -88,7 +88,7 @@ class _LogPages:
         try:
             with self._place(asked):
                 source = self._source(asked)
-                at = _place(source, asked)
+                at = _offset(source, asked)
                 if wanted:
                     hits = search(source, wanted, at)
                 else:
@@ -213,7 +213,7 @@ class _LogPages:
         return PartnerLog(self._services.asking_for_logs(key.job_id), query)
 
 
-def _place(source: LogSource, asked: _Asked) -> int:
+def _offset(source: LogSource, asked: _Asked) -> int:
     """Return the offset that is asked for. Raise BadRequest."""
     at = request.args.get("at")
     if at == END:

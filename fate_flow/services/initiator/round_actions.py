@@ -56,11 +56,8 @@ class ReservationRounds:
         ):
             owner = job.ready_owner or "no scheduler"
             raise Conflict(f"job {job.job_id}: its reservation round belongs to {owner}, not to {self._owner}")
-        if is_reserved:
-            outcome = RESERVED
-        else:
-            outcome = BLOCKED_BY[action.blocked_by] if action.blocked_by is not None else GIVEN_UP
-        step = StepName.ROUND_RESERVED if is_reserved else StepName.ROUND_FAILED
+        why_not = BLOCKED_BY[action.blocked_by] if action.blocked_by is not None else GIVEN_UP
+        step, outcome = (StepName.ROUND_RESERVED, RESERVED) if is_reserved else (StepName.ROUND_FAILED, why_not)
         did(unit, Step(step, job.job_id, job.party, reason=outcome))
         overtaken = self._capacity.take_overtaken(job.job_id)
         if action.wait_reason:

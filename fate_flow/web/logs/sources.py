@@ -186,7 +186,8 @@ def begin_of(source: LogSource, since: int) -> int:
     end if there is none. Its workers append their lines as they come, so halving finds it."""
     moment = datetime.fromtimestamp(since / 1000).astimezone()       # lines have the time of the machine's zone
     wanted = f"{moment:%Y-%m-%d %H:%M:%S},{since % 1000:03}".encode()
-    low, high, found = 0, source.raw(0, 1).total, None
+    low, high = 0, source.raw(0, 1).total
+    found = high
     while low < high:
         middle = (low + high) // 2
         line = _LINE.search(source.raw(middle, PIECE).content)
@@ -195,7 +196,7 @@ def begin_of(source: LogSource, since: int) -> int:
             found = middle + line.start() if line is not None else found
         else:
             low = middle + line.start() + 1
-    return found if found is not None else source.raw(0, 1).total
+    return found
 
 
 def partner_logs_at_once(http_threads: int) -> int:

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from werkzeug.test import TestResponse
 
 from fate_flow.core.access.authority import JobBinding
+from fate_flow.core.access.client_roles import METRICS, SUBMIT
 from fate_flow.core.access.key_list import KeyState, PartyKeys
 from fate_flow.core.access.site import SiteKey
 from fate_flow.core.model.errors import StorageFailed
@@ -21,11 +23,13 @@ from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.documents import digest_of
 from fate_flow.settings.client_keys import ClientKeys
+from fate_flow.settings.people import add_client
 from fate_flow.store.values import Document, Submission
 from fate_flow.store.views import board, board_views, job_search
 from fate_flow.store.views.board import MOST_COUNTED, PAGE
 from fate_flow.web.jobs.graph import MOST_DRAWN
 from fate_flow.web.pages import STATIC
+from fate_flow.web.sessions import Sessions
 from tests.kit.api.client_world import GUEST, HOST, START, TOY, TOY_CONF, World, make_world
 from tests.kit.api.recorded_world import JOB as RECORDED
 from tests.kit.api.recorded_world import recorded_world, their_file
@@ -359,6 +363,19 @@ def test_a_page_that_says_what_is_not_possible_leads_to_all_views(
             assert view in page.readable, (path, view)
     monkeypatch.setattr(board_views, "count_reviews", failing)
     assert "Needs review no keys needed" in " ".join(browser.page("/board/nothing", 404).readable.split())
+
+
+def test_who_may_see_no_jobs_is_led_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = ClientKeys("the-app", "the-secret")
+    browser = Browser(make_world(tmp_path, client_keys=owner))
+    browser.world.add_job(party=HOST, initiator=GUEST, f_approval="pending")
+    browser.sign_in(add_client(browser.world.home, "anna", SUBMIT, 1))
+    assert "Needs review (1)" in browser.page("/board/nothing", 404).readable
+    of = Sessions.of
+    monkeypatch.setattr(Sessions, "of", lambda *given: replace(of(*given), roles=METRICS))
+    page = browser.page("/board/", 403)
+    assert "no client role that sees jobs" in page.readable
+    assert "Needs review" not in page.readable
 
 
 def failing() -> int:
