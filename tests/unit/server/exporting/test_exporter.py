@@ -72,7 +72,9 @@ def world(tmp_path: Path) -> World:
 
 @pytest.fixture
 def warned(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    return lambda: [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+    return lambda: [
+        one.getMessage() for one in caplog.records if one.name == module.__name__ and one.levelno >= logging.WARNING
+    ]
 
 
 def test_all_logs_are_sent_from_their_beginning_and_then_what_is_new(world: World) -> None:

@@ -18,7 +18,6 @@ from fate_flow.server.tracing.collector import authorities
 from fate_flow.server.tracing.process_spans import ProcessSpans
 from fate_flow.settings.settings import Settings
 from fate_flow.settings.traces import TraceSettings
-from tests.kit.notifications.receivers import nobody_listens
 from tests.kit.tls import Authority
 from tests.kit.traces.collector import Collector, collector
 from tests.kit.waiting import eventually
@@ -32,8 +31,14 @@ A_SPAN = Span(
 
 @pytest.fixture
 def received() -> Iterator[Collector]:
+    """A collector, which stays until nothing is sent any more: a thread that tries again logs in tests that follow."""
     with collector() as found:
         yield found
+        threads_end()
+
+
+def threads_end() -> None:
+    eventually(lambda: not any(one.name.startswith("Otel") for one in threading.enumerate()), "the end of its thread")
 
 
 def spans_to(url: str, share: float = 1.0, **more: Any) -> ProcessSpans:
@@ -74,7 +79,7 @@ def test_a_collector_that_never_answers_holds_nobody_up_and_the_end_waits_no_lon
     process.finish()
     assert received.spans == []
     received.hangs.set()
-    eventually(lambda: not any(one.name.startswith("Otel") for one in threading.enumerate()), "the end of its thread")
+    threads_end()
     assert 0 < len(received.spans) <= 8 + 32
 
 
@@ -133,13 +138,16 @@ def test_that_a_collector_is_dead_is_logged_once_with_the_reason(
     ]
 
 
-def test_the_end_does_not_wait_for_a_collector_that_is_known_to_be_dead() -> None:
-    process = spans_to(f"http://127.0.0.1:{nobody_listens()}")
+def test_the_end_does_not_wait_for_a_collector_that_is_known_to_be_dead(received: Collector) -> None:
+    """It answers only after that: were it waited for, nobody would let it."""
+    received.hangs = threading.Event()
+    process = spans_to(received.url)
     spans = process.start("http")
     spans._watched.fails = True                                          # type: ignore[attr-defined]
     spans.add(A_SPAN)
     process.finish()
     assert spans._watched.fails                                          # type: ignore[attr-defined]
+    received.hangs.set()
 
 
 def test_which_traces_are_sent_follows_from_their_ids_alone(received: Collector) -> None:
