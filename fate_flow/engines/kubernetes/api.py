@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,21 +64,35 @@ class ClientApi:
     # ------------------------------------------------------------------ Kueue
 
     def list_workloads(self, namespace: str) -> Sequence[Manifest]:
-        return self._listed(self._custom.list_namespaced_custom_object, *self._of_kueue(), namespace, "workloads")
+        with self._kueue() as of:
+            return self._listed(self._custom.list_namespaced_custom_object, *of, namespace, "workloads")
 
     def patch_workload_status(self, namespace: str, name: str, patch: Manifest) -> None:
-        call = self._patching.patch_namespaced_custom_object_status
-        self._object(call, *self._of_kueue(), namespace, "workloads", name, patch)
+        with self._kueue() as of:
+            call = self._patching.patch_namespaced_custom_object_status
+            self._object(call, *of, namespace, "workloads", name, patch)
 
     def read_check(self, name: str) -> Manifest:
-        return self._object(self._custom.get_cluster_custom_object, *self._of_kueue(), "admissionchecks", name)
+        with self._kueue() as of:
+            return self._object(self._custom.get_cluster_custom_object, *of, "admissionchecks", name)
 
     def patch_check_status(self, name: str, patch: Manifest) -> None:
-        call = self._patching.patch_cluster_custom_object_status
-        self._object(call, *self._of_kueue(), "admissionchecks", name, patch)
+        with self._kueue() as of:
+            self._object(self._patching.patch_cluster_custom_object_status, *of, "admissionchecks", name, patch)
+
+    @contextmanager
+    def _kueue(self) -> Iterator[tuple[str, str]]:
+        """Yield the group of Kueue, and the version of it that the cluster prefers. Raises ApiProblem.
+
+        After a 404 the version is asked for again: an upgrade of Kueue may have taken it away."""
+        try:
+            yield self._of_kueue()
+        except ApiProblem as problem:
+            if problem.status == 404:
+                self._kueue_version = ""
+            raise
 
     def _of_kueue(self) -> tuple[str, str]:
-        """Return the group of Kueue, and the version of it that the cluster prefers. Raises ApiProblem."""
         if not self._kueue_version:
             groups = self._object(client.ApisApi(self._client).get_api_versions).get("groups") or ()
             found = [one["preferredVersion"]["version"] for one in groups if one["name"] == _KUEUE]

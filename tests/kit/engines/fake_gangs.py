@@ -1,8 +1,4 @@
-"""The PodGroups of a fake Kubernetes, and a scheduler that places all pods of one, or none.
-
-The kinds PodGroup are not among the published schemas of Kubernetes. So their fields are here: a field that is not in
-both the kind and this table is refused, as a strict API server does.
-"""
+"""The PodGroups of a fake Kubernetes, and a scheduler that places all pods of one, or none."""
 
 from __future__ import annotations
 
@@ -11,24 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Object = dict[str, Any]
-
-FIELDS: Mapping[str, Mapping[str, type]] = {
-    "scheduling.volcano.sh/v1beta1": {
-        "minMember": int, "minTaskMember": dict, "minResources": dict, "queue": str, "priorityClassName": str,
-    },
-    "scheduling.x-k8s.io/v1alpha1": {"minMember": int, "minResources": dict, "scheduleTimeoutSeconds": int},
-}  # fmt: skip
-"""The fields of the spec of a PodGroup, by the version of the API."""
-
-
-def problems_of(body: Object) -> list[str]:
-    """What an API server refuses in a PodGroup."""
-    fields = FIELDS.get(body.get("apiVersion", ""), {})
-    found = [f"spec.{key}" for key, value in body["spec"].items() if not isinstance(value, fields.get(key, type(None)))]
-    least = body["spec"].get("minResources") or {}
-    found += [f"minResources.{key}" for key, value in least.items() if not isinstance(value, str)]
-    strange = body.keys() - {"apiVersion", "kind", "metadata", "spec"}
-    return [*found, *strange, *([] if body.get("kind") == "PodGroup" else ["kind"])]
 
 
 @dataclass

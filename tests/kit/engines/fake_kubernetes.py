@@ -22,7 +22,9 @@ from urllib.parse import parse_qs, urlsplit
 import kubernetes_validate
 import yaml
 
-from tests.kit.engines.fake_gangs import FakeGangs, problems_of
+from tests.kit.engines.custom_schemas import problems_of
+from tests.kit.engines.fake_gangs import FakeGangs
+from tests.kit.engines.fake_kueue import FakeKueue
 
 VERSION = "1.33"
 _PREFIXES = {"jobs": "/apis/batch/v1", "pods": "/api/v1", "secrets": "/api/v1"}
@@ -45,6 +47,7 @@ class FakeKubernetes:
     output: list[str] = field(default_factory=list)
     has_nodes: bool = True
     gangs: FakeGangs = field(default_factory=FakeGangs)
+    kueue: FakeKueue = field(default_factory=FakeKueue)
     lock: threading.RLock = field(default_factory=threading.RLock)
     _processes: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
     _threads: list[threading.Thread] = field(default_factory=list)
@@ -59,7 +62,8 @@ class FakeKubernetes:
 
             def _serve(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                status, answer = fake.answer(self.command, self.path, json.loads(body) if body else None)
+                content_type = self.headers.get("Content-Type") or ""
+                status, answer = fake.answer(self.command, self.path, json.loads(body) if body else None, content_type)
                 data = json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
@@ -67,7 +71,7 @@ class FakeKubernetes:
                 self.end_headers()
                 self.wfile.write(data)
 
-            do_GET = do_POST = do_DELETE = _serve
+            do_GET = do_POST = do_DELETE = do_PATCH = _serve
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -92,8 +96,12 @@ class FakeKubernetes:
 
     # ------------------------------------------------------------------ the API
 
-    def answer(self, method: str, target: str, body: Object | None) -> tuple[int, Object]:
+    def answer(self, method: str, target: str, body: Object | None, content_type: str) -> tuple[int, Object]:
         parts = urlsplit(target)
+        with self.lock:
+            of_kueue = self.kueue.answer(method, parts.path, content_type, body)
+        if of_kueue is not None:
+            return of_kueue
         kind, name = self._place(parts.path)
         self.asked.append(f"{method} {kind}")
         status = self.fails(method, kind)
@@ -117,6 +125,8 @@ class FakeKubernetes:
         if kind == _REVIEWS and body is not None:
             is_allowed = body["spec"]["resourceAttributes"]["verb"] in self.gangs.may
             return 201, {"kind": "SelfSubjectAccessReview", "status": {"allowed": is_allowed}}
+        if kind == "/apis/":
+            return 200, {"kind": "APIGroupList", "groups": self.kueue.group()}
         if self.gangs.version and kind == f"/apis/{self.gangs.version}":
             return 200, {"kind": "APIResourceList", "resources": [{"name": "podgroups"}]}
         if kind not in (*_PREFIXES, "podgroups"):

@@ -26,7 +26,7 @@ from fate_flow.engines.kubernetes.manifests import PodSettings
 from fate_flow.engines.kubernetes.problem import ApiProblem
 from fate_flow.engines.placed.cluster import Gang, Listed, Placement, Submission, Taken
 from fate_flow.settings.engines.kubernetes import GANG_SCHEDULERS
-from tests.kit.engines.fake_gangs import FIELDS, problems_of
+from tests.kit.engines.custom_schemas import SCHEMAS, problems_of
 
 GANG = Gang("ab" * 16, 3)
 NAME = f"fate-flow-h-g{GANG.name}"
@@ -152,7 +152,7 @@ def test_which_scheduler_places_a_gang(
 
 def test_the_words_of_the_configuration_are_the_schedulers() -> None:
     assert ("auto", "none", *(one.word for one in SCHEDULERS)) == GANG_SCHEDULERS
-    assert FIELDS.keys() == VERSIONS.keys()
+    assert {version for version, kind in SCHEMAS if kind == "PodGroup"} == VERSIONS.keys()
 
 
 @pytest.mark.parametrize("gang", [None, GANG])

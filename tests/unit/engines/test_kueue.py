@@ -10,30 +10,43 @@ from typing import Any
 
 import pytest
 
+from fate_flow.engines.kubernetes.api import ClientApi
 from fate_flow.engines.kubernetes.cluster import KubernetesCluster
 from fate_flow.engines.kubernetes.kueue import JOB_UID, RESERVED, Admission
 from fate_flow.engines.kubernetes.manifests import FOLDER, QUEUE_LABEL, PodSettings
 from fate_flow.engines.kubernetes.problem import ApiProblem
 from fate_flow.engines.local.worker import ARRIVED, claim, release
 from fate_flow.engines.placed.cluster import Stage
+from tests.kit.engines.custom_schemas import KUEUE_VERSIONS, patched, problems_of
 from tests.kit.engines.fake_cluster import PlacedWorld
+from tests.kit.engines.fake_kubernetes import FakeKubernetes
 
 CHECK = "fate-flow"
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SAID_AT = "2026-01-02T03:04:05Z"
+EARLIER = "2026-01-01T00:00:00Z"
+API = "kueue.x-k8s.io/v1beta2"
 READY = {"state": "Ready", "message": "all parties have a place for their workers", "lastTransitionTime": SAID_AT}
 
 
 def a_job(name: str, *, suspended: bool = True, queue: str = "q") -> dict[str, Any]:
-    meta = {"name": name, "uid": f"uid of {name}", "labels": {QUEUE_LABEL: queue}}
+    meta = {"name": name, "uid": f"uid-of-{name}", "labels": {QUEUE_LABEL: queue}}
     return {"metadata": {**meta, "annotations": {FOLDER: f"/jobs/{name}"}}, "spec": {"suspend": suspended}}
 
 
 def a_workload(job: str, reserved: str = "True", **states: str) -> dict[str, Any]:
-    checks = [{"name": name.replace("_", "-"), "state": state, "message": ""} for name, state in states.items()]
-    conditions = [{"type": "QuotaReserved", "status": reserved}]
-    meta = {"name": f"job-{job}-12", "resourceVersion": "7", "labels": {JOB_UID: f"uid of {job}"}}
-    return {"metadata": meta, "status": {"conditions": conditions, "admissionChecks": checks}}
+    checks = [a_check(name.replace("_", "-"), state) for name, state in states.items()]
+    meta = {"name": f"job-{job}-12", "resourceVersion": "7", "labels": {JOB_UID: f"uid-of-{job}"}}
+    status = {"conditions": [a_condition("QuotaReserved", reserved)], "admissionChecks": checks}
+    return {"apiVersion": API, "kind": "Workload", "metadata": meta, "spec": {}, "status": status}
+
+
+def a_check(name: str, state: str) -> dict[str, Any]:
+    return {"name": name, "state": state, "message": "", "lastTransitionTime": EARLIER}
+
+
+def a_condition(kind: str, status: str) -> dict[str, Any]:
+    return {"type": kind, "status": status, "reason": "Tested", "message": "", "lastTransitionTime": EARLIER}
 
 
 @dataclass
@@ -60,13 +73,19 @@ class FakeKueue:
 
     def patch_workload_status(self, namespace: str, name: str, patch: dict[str, Any]) -> None:
         self._ask("patch")
+        [workload] = [one for one in self.workloads if one["metadata"]["name"] == name]
+        assert problems_of(patched(workload, patch)) == []
         self.patched.append((f"{namespace}/{name}", patch))
 
     def read_check(self, name: str) -> dict[str, Any]:
         self._ask("read")
-        return {"metadata": {"resourceVersion": "3", "name": name}, "status": {"conditions": self.conditions}}
+        status = {} if self.conditions is None else {"status": {"conditions": self.conditions}}
+        spec = {"controllerName": "fate-flow/parties"}
+        meta = {"resourceVersion": "3", "name": name}
+        return {"apiVersion": API, "kind": "AdmissionCheck", "metadata": meta, "spec": spec, **status}
 
     def patch_check_status(self, name: str, patch: dict[str, Any]) -> None:
+        assert problems_of(patched(self.read_check(name), patch)) == []
         self.patched.append((name, patch))
         self.conditions = patch["status"]["conditions"]
 
@@ -84,7 +103,7 @@ def a_cluster(kueue: Any) -> KubernetesCluster:
     return KubernetesCluster(kueue, "h", pods, None, admission=Admission(kueue, "fate", CHECK, lambda: NOW))
 
 
-ACTIVE = [{"type": "Active", "status": "True"}]
+ACTIVE = [a_condition("Active", "True")]
 
 
 @pytest.mark.parametrize(("workload", "is_reserved"), [
@@ -121,7 +140,7 @@ def test_a_job_that_may_begin_is_admitted_and_other_checks_stay() -> None:
     assert patch == {
         "metadata": {"resourceVersion": "7"},
         "status": {"admissionChecks": [
-            {"name": "other", "state": "Pending", "message": ""}, {"name": CHECK, **READY},
+            a_check("other", "Pending"), {"name": CHECK, **READY},
         ]},
     }  # fmt: skip
 
@@ -141,7 +160,7 @@ def test_what_cannot_be_admitted_now_is_looked_at_again(status: int) -> None:
 
 
 @pytest.mark.parametrize("conditions", [
-    None, [], [{"type": "Active", "status": "False"}, {"type": "X", "status": "True"}],
+    None, [], [a_condition("Active", "False"), a_condition("X", "True")],
 ])  # fmt: skip
 def test_the_check_is_kept_active(conditions: list[dict[str, Any]] | None) -> None:
     kueue = FakeKueue([a_job("a")], [], conditions)
@@ -164,6 +183,51 @@ def test_why_a_check_cannot_be_answered(status: int, advice: str) -> None:
     [one] = a_cluster(FakeKueue([a_job("a")], status=status)).listing()
     assert one.waiting is not None
     assert (one.stage, one.is_reserved, one.waiting.advice) == (Stage.PENDING, None, advice)
+
+
+# ---------------------------------------------------------------------- the requests of the official client
+
+
+def kueue_of(fake: FakeKubernetes, *served: str) -> None:
+    fake.kueue.served = served
+    fake.kueue.has(f"admissionchecks/{CHECK}", "AdmissionCheck", {"controllerName": "fate-flow/parties"})
+    found = a_workload("a", other="Pending", fate_flow="Pending")
+    meta = found["metadata"]
+    path = f"namespaces/fate/workloads/{meta['name']}"
+    fake.kueue.has(path, "Workload", {}, metadata=meta, status=found["status"])
+
+
+@pytest.mark.parametrize("version", KUEUE_VERSIONS)
+def test_kueue_takes_what_the_client_sends_in_the_version_that_it_prefers(version: str, tmp_path: Path) -> None:
+    fake = FakeKubernetes(tmp_path)
+    kueue_of(fake, version, "v1beta1")
+    with fake.serving() as kubeconfig:
+        admission = Admission(ClientApi(kubeconfig, ""), "fate", CHECK, lambda: NOW)
+        for _ in range(2):
+            workload = admission.workloads().reserved("uid-of-a")
+            assert workload is not None
+        admission.admit(workload)
+        assert admission.workloads().reserved("uid-of-a") is None
+        with pytest.raises(ApiProblem) as refused:
+            admission.admit(workload)        # as it was: it has changed meanwhile
+    assert refused.value.status == 409
+    [active] = fake.kueue.objects[f"admissionchecks/{CHECK}"]["status"]["conditions"]
+    assert (active["type"], active["status"]) == ("Active", "True")
+    checks = fake.kueue.objects["namespaces/fate/workloads/job-a-12"]["status"]["admissionChecks"]
+    assert checks == [a_check("other", "Pending"), {"name": CHECK, **READY}]
+    assert {one.split()[1] for one in fake.kueue.asked} == {version}
+
+
+def test_a_version_that_an_upgrade_of_kueue_has_taken_away_is_not_asked_for_again(tmp_path: Path) -> None:
+    fake = FakeKubernetes(tmp_path)
+    kueue_of(fake, "v1beta2")
+    with fake.serving() as kubeconfig:
+        admission = Admission(ClientApi(kubeconfig, ""), "fate", CHECK, lambda: NOW)
+        assert admission.workloads().of_job
+        fake.kueue.served = ("v1",)
+        with pytest.raises(ApiProblem):
+            admission.workloads()
+        assert admission.workloads().of_job
 
 
 # ---------------------------------------------------------------------- the engine
