@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from flask import Blueprint, Response, request
 
-from fate_flow.api.v1.jobs.list_arguments import day_in
+from fate_flow.api.v1.jobs.list_arguments import time_in
 from fate_flow.core.model.errors import BadRequest, NotFound
 from fate_flow.core.model.grammar import check_job_id, check_party_id, shown
 from fate_flow.core.record.entry import OWN_LOG, Kind, log_with
@@ -35,13 +35,14 @@ def add_audit_pages(routes: Blueprint, board: Board) -> None:
         board.check_may("audit", "the record (audit)")
         given = {key: request.args.get(key, "").strip() for key in _FILTERS}
         before = number(request.args, "from") or 0
-        found = board.queries.record(_search(given), before)
+        search = _search(given)
+        found = board.queries.record(search, before)
         kept = {key: value for key, value in given.items() if value}
         older = f"/board/audit?{urlencode({**kept, 'from': found.next})}" if found.next else ""
         return board.show(
             "audit/record.html", reviews=found.reviews, poll=0 if before else CALM, found=found, given=given, kept=kept,
             kinds=[one.value for one in Kind], is_on=board.services.context.keeps_record, older=older,
-            is_first=not before, most_searched=MOST_SEARCHED, command=_command(given),
+            is_first=not before, most_searched=MOST_SEARCHED, command=_command(given), search=search,
         )  # fmt: skip
 
     @routes.get("/jobs/<job_id>/record")
@@ -73,7 +74,7 @@ def _search(given: dict[str, str]) -> RecordSearch:
         raise BadRequest(f"digest: {shown(digest)} is not a digest, a message number or a trace, in hexadecimal digits")
     if len(person) > _LONGEST or not person.isprintable():
         raise BadRequest(f"person: is longer than {_LONGEST} characters, or not printable")
-    return RecordSearch(kind, job_id, log, day_in(given, "after"), day_in(given, "before"), person, status, digest)
+    return RecordSearch(kind, job_id, log, time_in(given, "after"), time_in(given, "before"), person, status, digest)
 
 
 def _command(given: dict[str, str]) -> str:

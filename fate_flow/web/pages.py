@@ -71,7 +71,7 @@ class Pages:
             loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined,
             trim_blocks=True, lstrip_blocks=True, auto_reload=False,
         )  # fmt: skip
-        self._templates.filters.update(moment=moment, counted=counted, quoted=quote)
+        self._templates.filters.update(moment=moment, counted=counted, quoted=quote, utc=written_utc)
         self._templates.globals.update(asset=self._asset)
 
     def show(
@@ -107,3 +107,11 @@ def moment(milliseconds: int | None) -> Mapping[str, str]:
     except (ValueError, OverflowError, OSError):         # what another party says may be in no calendar
         return {"machine": "", "person": f"{shown(milliseconds)} ms after 1970 began"}
     return {"machine": found.isoformat(timespec="milliseconds"), "person": f"{found:%Y-%m-%d %H:%M:%S} UTC"}
+
+
+def written_utc(milliseconds: int) -> str:
+    """Return the time of a filter as a form and an address have it, in UTC without saying so; empty for 0."""
+    if not milliseconds:
+        return ""
+    found = datetime.fromtimestamp(milliseconds / 1000, UTC).replace(tzinfo=None)
+    return found.isoformat(timespec="seconds" if found.second else "minutes")

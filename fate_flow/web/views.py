@@ -111,7 +111,7 @@ class _Views:
             "jobs.html", reviews=reviews, poll=poll, found=found, rows=rows, older=older,
             kept=kept, statuses=[status.value for status in JobStatus], is_first=is_first,
             most_searched=board_lists.MOST_SEARCHED, counting=f"/board/jobs/count?{urlencode(kept)}",
-            command=_list_command(kept),
+            command=_list_command(kept), search=search,
         )  # fmt: skip
 
     def count(self) -> Response:

@@ -119,8 +119,8 @@ def schema() -> None:
 @click.option("--party", help="Id of a party that takes part.")
 @click.option("--person", help="Who has submitted, approved, rejected or held it at this party.")
 @click.option("--component", help="A task of the job, or the component that it runs.")
-@click.option("--after", metavar="DAY", help="Created on this day (UTC) or later, as 2026-01-31.")
-@click.option("--before", metavar="DAY", help="Created before this day (UTC).")
+@click.option("--after", metavar="TIME", help="Created then or later: 2026-01-31 or 2026-01-31T08:30, in UTC.")
+@click.option("--before", metavar="TIME", help="Created before; as 2026-01-31T08:30+01:00 in another time zone.")
 @click.option("--from", "place", metavar="PLACE", help="Go on from the place that the page before has named.")
 @click.option("--count", "is_count", is_flag=True, help="Only count them, all that fit; not with --from or --limit.")
 @click.option("--page", type=int, help="Page number, from 1, of all jobs; not with the options above but --limit.")
@@ -137,6 +137,7 @@ def list_jobs(
     \b
     Example: flow job list -l 30
              flow job list --status failed --party 10000 --after 2026-11-01
+             flow job list --after 2026-11-28T08:00 --before 2026-11-28T09:30
              flow job list --person ann --count
     """
     wanted = given({**wanted, "from": place})

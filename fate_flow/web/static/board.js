@@ -112,6 +112,31 @@
     if (seconds) timer = setTimeout(refresh, 1000 * Math.min(SLOWEST, seconds * 2 ** Math.min(failures, 4)));
   }
 
+  // A filter by time is in UTC in the address. People read and type it in the zone of the browser, as all other times.
+  function showTimeFilters() {
+    const { timeZone } = new Intl.DateTimeFormat().resolvedOptions();
+    for (const one of document.querySelectorAll("input[data-utc]")) {
+      document.getElementById(`${one.id}-zone`).textContent = `(${timeZone})`;
+      if (!one.dataset.utc) continue;
+      const at = new Date(`${one.dataset.utc}Z`);
+      one.value = written(new Date(at - at.getTimezoneOffset() * 60_000));
+      one.shownAtFirst = one.value;
+    }
+  }
+
+  function written(at) {
+    return at.toISOString().slice(0, at.getUTCSeconds() ? 19 : 16);
+  }
+
+  // What nobody has changed goes as it came: an hour that a clock repeats in autumn is two times in UTC.
+  document.addEventListener("formdata", (event) => {
+    for (const one of event.target.querySelectorAll("input[data-utc]")) {
+      if (!one.value) continue;
+      const utc = one.value === one.shownAtFirst ? one.dataset.utc : written(new Date(one.value));
+      event.formData.set(one.name, `${utc}Z`);
+    }
+  });
+
   document.addEventListener("visibilitychange", () => { if (!document.hidden && Number(document.body.dataset.poll)) refresh(); });
   document.addEventListener("submit", (event) => {
     const question = event.target.dataset.confirm;
@@ -149,5 +174,6 @@
   if (old) location.replace(`/board/jobs/${old[1]}`);
 
   showTimes(document);
+  showTimeFilters();
   plan();
 })();

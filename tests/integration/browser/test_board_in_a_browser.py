@@ -1,113 +1,25 @@
 """The board in a real browser: each view without an error in the console and without a barrier, on a phone and in the
-dark; signing in, keeping fresh, and acting.
-
-The server is the application itself in a worker of gunicorn with one thread, over a database with jobs of each kind:
-nothing has to be waited for.
-"""
+dark; signing in, keeping fresh, and acting."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import dataclass
-from unittest.mock import patch
-
 import pytest
 
-from fate_flow.api.http.gunicorn_worker import CallerLimits
-from fate_flow.core.access.client_roles import APPROVE, AUDIT, OPERATE, READ, SUBMIT, ClientRole
+from fate_flow.core.access.client_roles import APPROVE, AUDIT, OPERATE, READ, SUBMIT
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.record.entry import OWN_LOG, Kind, new_entry
 from fate_flow.services.record.sealing import seal_new
-from fate_flow.settings.client_keys import ClientKeys
-from fate_flow.settings.people import Client, add_client
-from fate_flow.store.values import Document
-from fate_flow.web import log_pages
-from fate_flow.web.logs.log_events import LogEvents
-from tests.kit.api.client_world import GUEST, HOST, START, TOY_CONF, World, make_world
-from tests.kit.api.gunicorn_worker import GunicornWorker
+from fate_flow.settings.people import Client
+from tests.kit.api.client_world import START
 from tests.kit.api.recorded_world import JOB as RECORDED
-from tests.kit.api.recorded_world import record_job
 from tests.kit.waiting import eventually
-from tests.kit.web.browser import Browser
-from tests.kit.web.chromium import Chromium, chromium
-from tests.kit.web.filled_task import add_filled_task, add_worker
+from tests.kit.web.chromium import Chromium
+from tests.kit.web.filled_task import add_worker
+from tests.kit.web.site import SCRIPT, Site
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.heavy]
 
-OWNER = ClientKeys("the-app", "the-secret")
 IS_LIVE = "return document.getElementById('log').dataset.live === 'yes'"
-SCRIPT = "<script>document.title = 'taken over'</script>"
-
-
-@dataclass
-class Site:
-    """A server with jobs, and a browser that looks at it."""
-
-    world: World
-    url: str
-    window: Chromium
-    jobs: dict[str, str]
-    events: LogEvents
-
-    def sign_in(self, key: Client, path: str = "/board/") -> None:
-        self.window.forget_who_signed_in()
-        self.window.go(f"{self.url}{path}")
-        self.window.type("#app_key", key.app_key)
-        self.window.type("#secret", key.secret_key)
-        self.window.click("#sign-in button")
-
-    def client(self, name: str, roles: ClientRole) -> Client:
-        return add_client(self.world.home, name, roles, 1)
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    folder = tmp_path_factory.mktemp("browser")
-    (folder / "home").mkdir()
-    world = make_world(folder / "home", client_keys=OWNER)
-    events = LogEvents()
-    with patch.object(log_pages, "LogEvents", lambda: events):
-        app = Browser(world).client.application
-    limits = CallerLimits(bodies=1)
-    with closing(GunicornWorker(folder, app, limits, threads=1)) as served, chromium(folder) as window:
-        yield Site(world, served.url, window, filled(world), events)
-
-
-def filled(world: World) -> dict[str, str]:
-    waiting = world.add_job(
-        f_name=f"credit {SCRIPT}", f_lacks="room", f_wait_reason="host 10000 has 1 of 8 cores free, 2 asked",
-    )  # fmt: skip
-    world.add_seats(waiting)
-    running = world.add_job(
-        status=JobStatus.RUNNING, document=graph(), f_name="a graph", f_claim="c", f_resource_in_use=True,
-        f_start_time=START,
-    )  # fmt: skip
-    world.add_task(running, "load", f_start_time=START)
-    failed = world.add_job(
-        status=JobStatus.FAILED, f_message=f"toy_0 failed on host 10000: {SCRIPT}", f_caused_by="host 10000",
-    )  # fmt: skip
-    object.__setattr__(world.services.context, "keeps_record", True)
-    record_job(world)
-    object.__setattr__(world.services.context, "keeps_record", False)
-    world.add_job(RECORDED, f_name="recorded")
-    review = world.add_job(party=HOST, initiator=GUEST, f_approval="pending")
-    return {
-        "waiting": waiting, "running": running, "failed": failed, "review": review, "filled": add_filled_task(world),
-    }
-
-
-def graph() -> Document:
-    after = {"load": [], "left": ["load"], "right": ["load"], "total": ["left", "right"]}
-    components = {
-        name: {
-            "module": "Reader" if not before else "Intersection", "output": {"data": ["data"]},
-            **({"input": {"data": {"data": [f"{before[0]}.data"]}}} if before else {}),
-        }
-        for name, before in after.items()
-    }  # fmt: skip
-    table = {"load": {"table": {"name": "a", "namespace": "b"}}}
-    return Document({"components": components}, {**TOY_CONF, "component_parameters": {"common": table}}, {})
 
 
 # ---------------------------------------------------------------------- signing in
@@ -194,6 +106,44 @@ def test_all_jobs_that_fit_are_counted_by_a_button(site: Site, monkeypatch: pyte
     site.window.click("#count")
     site.window.wait_for_text("3 jobs fit in all", "#counted")
     assert site.window.console() == []
+
+
+def test_times_are_typed_in_the_zone_of_the_browser_and_addressed_in_utc(site: Site) -> None:
+    window = site.window
+    job_id = site.world.add_job(f_name="of one minute")
+    site.world.write("t_job", {"f_job_id": job_id}, f_create_time=1_782_000_030_000)      # 2026-06-21T00:00:30Z
+    site.sign_in(site.client("clock", READ))
+    window.wait_for_text("Overview")
+    window.run_cdp("Emulation.setTimezoneOverride", {"timezoneId": "America/New_York"})
+    try:
+        window.go(f"{site.url}/board/jobs?text=of+one&after=2026-06-21T00:00:15Z&before=2026-06-22")
+        window.wait_for_text("of one minute")
+        window.wait_for_text("Created from (America/New_York)")
+        assert _times(window) == ["2026-06-20T20:00:15", "2026-06-21T20:00"]
+        _type_time(window, "before", "2026-06-20T20:00:45")
+        window.press_keys(["\ue007"])
+        window.wait_for_text("--before 2026-06-21T00:00:45Z", ".same")
+        assert "after=2026-06-21T00%3A00%3A15Z&before=2026-06-21T00%3A00%3A45Z" in window.url
+        window.wait_for_text("of one minute")
+        _type_time(window, "after", "2026-06-20T20:00:31")
+        window.press_keys(["\ue007"])
+        window.wait_for_text("No job fits.")
+        window.go(f"{site.url}/board/jobs?after=2026-11-01T06:30Z")     # the second 01:30 of the night
+        window.wait_for_text("(America/New_York)")
+        assert _times(window) == ["2026-11-01T01:30", ""]
+        window.click("form[role=search] button")
+        window.wait_for_text("--after 2026-11-01T06:30Z", ".same")
+        assert window.console() == []
+    finally:
+        window.run_cdp("Emulation.setTimezoneOverride", {"timezoneId": ""})
+
+
+def _times(window: Chromium) -> list[str]:
+    return list(window.run("return [...document.querySelectorAll('input[data-utc]')].map((one) => one.value)"))
+
+
+def _type_time(window: Chromium, field: str, time: str) -> None:
+    window.run("const one = document.getElementById(arguments[0]); one.value = arguments[1]; one.focus()", field, time)
 
 
 # ---------------------------------------------------------------------- fresh, and acting

@@ -19,7 +19,7 @@ from jsonschema.validators import extend
 
 from fate_flow.api.http.uploads import ReceivingRequest
 from fate_flow.api.v1.envelope import HttpError
-from fate_flow.api.v1.jobs.list_arguments import day_in, read_place
+from fate_flow.api.v1.jobs.list_arguments import read_place, time_in
 from fate_flow.api.v1.openapi import document, path_of
 from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.core.access.fingerprint import read_fingerprint
@@ -70,9 +70,9 @@ def _is_printable(value: object) -> bool:
     return not isinstance(value, str) or value.isprintable()
 
 
-@_formats.checks("day", raises=BadRequest)
-def _is_day(value: object) -> bool:
-    return not isinstance(value, str) or day_in({"day": value}, "day") is not None
+@_formats.checks("day or time", raises=BadRequest)
+def _is_day_or_time(value: object) -> bool:
+    return not isinstance(value, str) or time_in({"time": value}, "time") is not None
 
 
 @_formats.checks("place", raises=BadRequest)

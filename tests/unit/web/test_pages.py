@@ -24,7 +24,7 @@ from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.documents import digest_of
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import add_client
-from fate_flow.store.values import Document, Submission
+from fate_flow.store.values import Document
 from fate_flow.store.views import board, board_views, job_search
 from fate_flow.store.views.board import MOST_COUNTED, PAGE
 from fate_flow.web.jobs.graph import MOST_DRAWN
@@ -295,33 +295,6 @@ def _counted(browser: Browser, page: Page) -> list[int]:
 def _listed(page: Page) -> list[str]:
     ids = (str(one.attributes.get("id", "")) for one in page.tags if one.name == "tr")
     return [one.split("-")[1] for one in ids if one.startswith("job-")]
-
-
-def test_a_list_shows_what_is_asked_for(browser: Browser) -> None:
-    world = browser.world
-    credit = world.add_job(f_name="credit score")
-    other = world.add_job(status=JobStatus.FAILED, f_roles=json.dumps({"guest": [9999], "host": [110000, 10001]}))
-    expected = {
-        "text=credit": {credit}, f"text={other[:21]}": {other}, "status=failed": {other}, "party=10000": {credit},
-        "party=10001": {other}, "party=1000": set(), "text=credit&status=failed": set(),
-        "after=2023-11-14": {credit, other}, "before=2023-11-14": set(), "text=%25": set(),
-        "component=toy_0": {credit}, "component=Toy": {credit}, "component=toy": set(), "person=ann": {other},
-        "person=ben": {credit}, "person=ben&component=toy_0": {credit}, "person=an": set(), "person=owner": {other},
-    }  # fmt: skip
-    world.add_task(credit)
-    world.write("t_task", {"f_job_id": credit}, f_component_module="Toy")
-    world.write("t_job", {"f_job_id": other}, f_approval_by="owner (ann)")
-    with world.store.transaction() as tx:
-        tx.begin_submission(Submission("r", credit, "d", by="ben"), START)
-    assert {query: set(_listed(browser.page(f"/board/jobs?{query}"))) for query in expected} == expected
-
-
-@pytest.mark.parametrize("query", [
-    "status=odd", "party=x", "after=yesterday", "from=1", "from=a-b-c-d", f"text={'x' * 101}", "text=%00",
-    f"person={'x' * 101}", "component=%00",
-])  # fmt: skip
-def test_an_odd_filter_is_refused_by_its_name(browser: Browser, query: str) -> None:
-    assert f"{query.partition('=')[0]}:" in browser.page(f"/board/jobs?{query}", 400).readable
 
 
 def test_the_overview_says_what_runs_waits_and_failed(browser: Browser, jobs: Mapping[str, str]) -> None:

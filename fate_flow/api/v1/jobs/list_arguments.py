@@ -32,18 +32,20 @@ PART: Schema = {
     "type": ["string", "integer"], "minimum": -MOST_WHOLE, "maximum": MOST_WHOLE, "description": "A part of the value."
 }  # fmt: skip
 LONGEST_TEXT = 100
-_WRITTEN_DAY, _PLACE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"), re.compile(r"[0-9]{1,15}(-[^-]+){3}")
+_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2})?(Z|[+-][0-9]{2}:[0-9]{2})?)?"
+_WRITTEN_TIME, _PLACE = re.compile(_TIME), re.compile(r"[0-9]{1,15}(-[^-]+){3}")
 _STATUSES = frozenset(status.value for status in JobStatus)
 _SEARCHED: Schema = {"type": "string", "maxLength": LONGEST_TEXT, "format": "printable"}
-_DAY: Schema = {"type": "string", "format": "day", "pattern": "^([0-9]{4}-[0-9]{2}-[0-9]{2})?$"}
+_DAY_OR_TIME: Schema = {"type": "string", "format": "day or time", "pattern": f"^({_TIME})?$"}
+_IN_UTC = "A day or a time, in UTC unless it names its offset: 2026-01-31, 2026-01-31T08:30, 2026-01-31T08:30+01:00."
 SEARCH: Arguments = {
     "text": described(_SEARCHED, "A part of the name or the notes, or the beginning of the id."),
     "status": one_of({"", *_STATUSES}),
     "party": {"type": "string", "pattern": "^([0-9]{1,10})?$", "description": "A party that takes part."},
     "person": described(_SEARCHED, "Who has submitted, approved, rejected or held it at this party."),
     "component": described(_SEARCHED, "A task of the job, or the component that it runs."),
-    "after": described(_DAY, "Created on this day (UTC) or later."),
-    "before": described(_DAY, "Created before this day (UTC)."),
+    "after": described(_DAY_OR_TIME, f"Created then or later. {_IN_UTC}"),
+    "before": described(_DAY_OR_TIME, f"Created before. {_IN_UTC}"),
     "from": {
         "type": "string", "format": "place", "pattern": "^([0-9]{1,15}(-[^-]+){3})?$",
         "description": "Where the list goes on: `next` of the answer before.",
@@ -102,7 +104,7 @@ def read_search(given: Mapping[str, Any]) -> JobSearch:
         raise BadRequest(f"status: {shown(chosen['status'])} is not one of {', '.join(sorted(_STATUSES))}")
     if chosen["party"]:
         chosen["party"] = check_party_id(chosen["party"], "party")
-    return JobSearch(**chosen, after=day_in(given, "after"), before=day_in(given, "before"))
+    return JobSearch(**chosen, after=time_in(given, "after"), before=time_in(given, "before"))
 
 
 def read_place(given: Mapping[str, Any]) -> Place | None:
@@ -123,17 +125,23 @@ def written_place(place: Place | None) -> str | None:
     return f"{place.create_time}-{place.job_id}-{place.role}-{place.party_id}"
 
 
-def day_in(given: Mapping[str, Any], key: str) -> int:
-    """Return the beginning of a day (UTC) in milliseconds; 0 without one. Raise BadRequest."""
+def time_in(given: Mapping[str, Any], key: str) -> int:
+    """Return a time, or the beginning of a day, in milliseconds; 0 without one. Raise BadRequest.
+
+    It is in UTC unless it names the offset of its time zone."""
     text = given.get(key)
     if text in (None, ""):
         return 0
     try:
-        if not _WRITTEN_DAY.fullmatch(text):
+        if not _WRITTEN_TIME.fullmatch(text):
             raise ValueError(text)
-        return int(datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).timestamp() * 1000)
-    except (ValueError, TypeError) as error:
-        raise BadRequest(f"{key}: {shown(text)} is not a day as 2026-01-31") from error
+        found = datetime.fromisoformat(text)
+        return int((found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise BadRequest(
+            f"{key}: {shown(text)} is neither a day as 2026-01-31 nor a time as 2026-01-31T08:30 (UTC) or "
+            "2026-01-31T08:30+01:00"
+        ) from error
 
 
 def _word(given: Mapping[str, Any], key: str) -> str:
