@@ -6,6 +6,11 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +99,99 @@ def test_the_server_has_what_its_pod_names(rendered: dict[tuple[str, str], Objec
     assert settings.worker_listen is not None
     [port] = service["spec"]["ports"]
     assert settings.worker_listen.address == f"{service['metadata']['name']}:{port['port']}"
-    assert settings.worker_listen.port == container["ports"][0]["containerPort"]
+    assert settings.worker_listen.port == ports_of(container)[port["targetPort"]]
+
+
+def ports_of(container: Object) -> dict[str, int]:
+    return {one["name"]: one["containerPort"] for one in container["ports"]}
+
+
+def test_other_parties_reach_their_listener_and_nobody_reaches_the_port_of_clients(
+    rendered: dict[tuple[str, str], Object], tmp_path: Path
+) -> None:
+    pod, settings = rendered["StatefulSet", "fate-flow"]["spec"]["template"], conf_of(rendered, tmp_path)
+    ports = ports_of(pod["spec"]["containers"][0])
+    service = rendered["Service", "fate-flow-parties"]["spec"]
+    assert service["selector"].items() <= pod["metadata"]["labels"].items()
+    assert settings.parties_listen is not None
+    assert [ports[one["targetPort"]] for one in service["ports"]] == [settings.parties_listen.port]
+    assert (settings.host, settings.http_port in ports.values()) == ("127.0.0.1", False)
+
+
+@pytest.mark.parametrize("name", ["fate-flow-workers", "fate-flow-parties"])
+def test_a_server_that_takes_no_new_jobs_is_reached_for_those_that_run(
+    rendered: dict[tuple[str, str], Object], name: str
+) -> None:
+    assert rendered["Service", name]["spec"]["publishNotReadyAddresses"] is True
+
+
+@pytest.mark.parametrize(("probe", "path"), [
+    ("startupProbe", "/healthz"), ("livenessProbe", "/healthz"), ("readinessProbe", "/readyz"),
+])  # fmt: skip
+def test_the_container_asks_its_server_how_it_is(
+    rendered: dict[tuple[str, str], Object], probe: str, path: str, tmp_path: Path
+) -> None:
+    [container] = rendered["StatefulSet", "fate-flow"]["spec"]["template"]["spec"]["containers"]
+    python, *command = container[probe]["exec"]["command"]
+    said: list[tuple[str, int]] = []
+
+    def asked(port: int) -> int:
+        of_server = f'"127.0.0.1", {conf_of(rendered, tmp_path).http_port}'
+        assert of_server in command[1]
+        here = [one.replace(of_server, f'"127.0.0.1", {port}') for one in command]
+        return subprocess.run([sys.executable, *here], check=False, timeout=60, capture_output=True).returncode
+
+    assert python == "python3"
+    for status, code in ((200, 0), (503, 1)):
+        with answering(status, said) as port:
+            assert asked(port) == code
+    assert said == [(path, 200), (path, 503)]
+    assert asked(port) == 1, "nobody listens there any more"
+
+
+@contextmanager
+def answering(status: int, said: list[tuple[str, int]]) -> Iterator[int]:
+    """Yield the port of a server that answers everything with this status."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            said.append((self.path, status))
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+def test_the_keys_of_the_party_are_made_once(rendered: dict[tuple[str, str], Object], tmp_path: Path) -> None:
+    settings = conf_of(rendered, tmp_path)
+    [container] = rendered["StatefulSet", "fate-flow"]["spec"]["template"]["spec"]["initContainers"]
+    conf = tmp_path / "service_conf.yaml"
+    conf.write_text(conf.read_text("utf-8").replace(str(settings.home), f"{tmp_path}/home"), "utf-8")
+    shim = tmp_path / "fate_flow"
+    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fate_flow.cli.server.main "$@"\n', "utf-8")
+    shim.chmod(0o755)
+    *shell, script = container["command"]
+    script = script.replace(str(settings.home), f"{tmp_path}/home").replace("/etc/fate_flow/", f"{tmp_path}/")
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(CHECKOUT)}
+    made = []
+    for _ in range(2):
+        subprocess.run([*shell, script], check=True, env=env, capture_output=True, timeout=60)
+        made.append((tmp_path / "home" / "keys" / "tls.pem").read_bytes())
+    assert made[0] == made[1]
+
+
+def test_the_base_has_the_ports_of_the_overlay(rendered: dict[tuple[str, str], Object], tmp_path: Path) -> None:
+    base = yaml.safe_load((CHECKOUT / "deploy" / "kubernetes" / "conf.yaml").read_text("utf-8"))
+    of_base, of_overlay = conf_of({("ConfigMap", "fate-flow"): base}, tmp_path), conf_of(rendered, tmp_path)
+    assert of_base.worker_listen == of_overlay.worker_listen
+    assert of_base.parties_listen == of_overlay.parties_listen
+    assert (of_base.home, of_base.http_port) == (of_overlay.home, of_overlay.http_port)
 
 
 def test_workers_have_the_image_and_the_account_of_the_overlay(
