@@ -172,7 +172,8 @@ class _Views:
         own = found.jobs[0]
         # What goes on is drawn up to the minute: so the page stays the same for a while, and is not sent again.
         now = self._services.context.clock() // _MINUTE * _MINUTE
-        drawn = timeline_of(found, now, self._not_seen(found.jobs))
+        folds_runs = not number(request.args, "runs")
+        drawn = timeline_of(found, now, self._not_seen(found.jobs), folds_runs=folds_runs)
         return self._show(
             "history.html", reviews=reviews, poll=0 if after else CALM if own.is_final else FRESH, job_id=job_id,
             found=found, moves=[recounted(one) for one in found.moves], drawn=drawn, behind=behind, after=after,

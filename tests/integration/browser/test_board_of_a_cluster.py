@@ -172,7 +172,12 @@ def test_a_job_that_failed_at_a_partner_names_it_first_and_is_run_again_by_a_but
     board.press("rerun")
     eventually(lambda: len(guest.tasks(job_id)) == 2, "the second attempt")
     cluster.wait(job_id, "failed")
-    board.open(guest, f"jobs/{job_id}/history", "Timeline", "failed_twice")
+    board.open(cluster.host, f"jobs/{job_id}/history", "host 10000, run 1")
+    board.open(guest, f"jobs/{job_id}/history", "The job has 2 runs", "failed_twice")
+    names = "[...document.querySelectorAll('#timeline-table th[scope=row]')].map((one) => one.textContent)"
+    tracks = list(dict.fromkeys(board.window.run(f"return {names}")))
+    assert tracks[:4] == [f"{party}, run {run}" for run in (0, 1) for party in ("guest 9999", "host 10000")]
+    assert sorted(tracks[4:]) == ["train at guest 9999", "train at host 10000"]
     board.open(guest, f"jobs/{job_id}/tasks/train", "Rerun from here")
     board.press("rerun", asks=True)
     eventually(lambda: len(guest.tasks(job_id)) == 3, "the third attempt")

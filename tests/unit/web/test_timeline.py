@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
+from fate_flow.core.model.job import Job, JobKey
 from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JobStatus
 from fate_flow.store.views.times.job_times import FoldedShares, JobTimes, ShareTimes
 from fate_flow.web.jobs.timeline import NAMES, WIDTH, Track, duration, timeline_of
 from tests.kit.api.client_world import GUEST, HOST, START, World, make_world
@@ -74,6 +77,66 @@ def test_a_party_of_which_nothing_is_known_has_a_track_that_says_so() -> None:
         (str(HOST), "waiting", True), (str(GUEST), "not known here", False),
     ]  # fmt: skip
     assert found.tracks[1].phases == ()
+
+
+def again(at: int, run: int) -> tuple[HistoryEntry, ...]:
+    """A run that fails a second later, with what its initiator sees of the host."""
+    return (
+        HistoryEntry("1", JOB, "failed", "waiting", at, GUEST, message=f"run {run} begins"),
+        entry(SEAT, "left", "joining", at, HOST), entry(SEAT, "joining", "joined", at + 10, HOST),
+        entry(SEAT, "joined", "started", at + 30, HOST), entry(JOB, "waiting", "running", at + 30),
+        entry(JOB, "running", "failed", at + 900), entry(SEAT, "started", "left", at + 900, HOST),
+    )  # fmt: skip
+
+
+FAILED = (*OF_HOST, entry(JOB, "running", "failed", 90), entry(SEAT, "started", "leaving", 90, HOST))
+
+
+def test_each_run_of_a_job_has_a_track_of_its_own() -> None:
+    away = (
+        entry(SILENCE, "", "does not answer", 60, HOST), *FAILED, *again(1_000, 1),
+        entry(SILENCE, "", "answers again", 1_950, HOST), *again(2_000, 2)[:-2],
+    )  # fmt: skip
+    found = timeline_of(times(*away), 3_000)
+    assert (found.runs, found.folded_runs) == (3, 0)
+    assert [(track.name, track.result) for track in found.tracks] == [
+        ("host 10000, run 0", "leaving"), ("host 10000, run 1", "left"), ("host 10000, run 2", "started"),
+    ]  # fmt: skip
+    first, second, third = map(phases, found.tracks)
+    assert first[-2:] == [("end", 90, 1_000, False), ("silence", 60, 90, False)]
+    assert second == [
+        ("invited", 1_000, 1_010, False), ("queue", 1_010, 1_030, False), ("run", 1_030, 1_900, False),
+        ("silence", 1_000, 1_950, False),
+    ]  # fmt: skip
+    assert third == [("invited", 2_000, 2_010, False), ("queue", 2_010, 2_030, False), ("run", 2_030, 2_030, True)]
+
+
+def test_many_runs_are_folded_and_counted() -> None:
+    many = [one for run in range(1, 30) for one in again(run * 1_000, run)]
+    found = timeline_of(times(*FAILED, *many), 0)
+    assert (found.runs, found.folded_runs) == (30, 20)
+    assert [one.name for one in found.tracks[:2]] == ["host 10000, runs 0 to 19", "host 10000, run 20"]
+    assert [one[:2] for one in phases(found.tracks[0]) if one[0] == "invited"] == [
+        ("invited", run * 1_000) for run in range(20)
+    ]  # fmt: skip
+    every = timeline_of(times(*FAILED, *many), 0, folds_runs=False)
+    assert [one.name for one in every.tracks] == [f"host 10000, run {run}" for run in range(30)]
+    newest = timeline_of(times(*many[-10:]), 0)
+    assert len(newest.tracks) == 2, "what is older than the changes that were read has no track"
+
+
+def test_a_party_that_missed_a_run_numbers_them_as_its_entries_say() -> None:
+    entries = (
+        entry(JOB, "", "ready", 0, HOST), entry(JOB, "ready", "failed", 10, HOST),
+        HistoryEntry("1", JOB, "failed", "waiting", 20, HOST, message="run 2 begins"),
+        HistoryEntry("1", JOB, "waiting", "failed", 30, HOST),
+        HistoryEntry("1", JOB, "failed", "waiting", 40, HOST, message="waits for the return of guest 9999"),
+    )  # fmt: skip
+    found = times(*entries)
+    job = Job(JobKey("1", HOST), GUEST, False, JobStatus.WAITING, run=3)
+    assert [one.name for one in timeline_of(replace(found, jobs=(job,)), 0).tracks] == [
+        f"host 10000, run {run}" for run in (0, 2, 3)
+    ]  # fmt: skip
 
 
 def test_attempts_wait_start_and_run() -> None:
@@ -174,7 +237,28 @@ def test_changes_are_paged_and_counted(tmp_path: Path) -> None:
     assert seen == [200, 200, 50]
 
 
-@pytest.mark.parametrize("query", ["tasks=0", "tasks=x", "from=-1"])
+def test_the_page_says_how_many_runs_are_folded(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    job_id = world.add_job(f_run=29)
+    with world.store.transaction() as tx:
+        many = [*FAILED, *(one for run in range(1, 30) for one in again(run * 1_000, run))]
+        tx.add_entries([replace(one, job_id=job_id, at=START + one.at) for one in many])
+    browser, path = Browser(world), f"/board/jobs/{job_id}/history"
+    with counted_queries(world) as queries:
+        page = browser.page(path)
+    assert len(queries) <= 10
+    for text in (
+        "The job has 30 runs; run 0 is the first one.",
+        "each of the newest 10 runs, and one for the 20 before."
+    ):
+        assert text in page.readable
+    [link] = [str(one.attributes["href"]) for one in page.tags if "runs=" in str(one.attributes.get("href"))]
+    every = browser.page(link).readable
+    assert "Each party has a track for each run." in every
+    assert all(f"host 10000, run {run} " in every for run in range(30))
+
+
+@pytest.mark.parametrize("query", ["tasks=0", "tasks=x", "from=-1", "runs=x"])
 def test_an_odd_page_is_refused_by_its_name(tmp_path: Path, query: str) -> None:
     world = make_world(tmp_path)
     path = f"/board/jobs/{world.add_job()}/history?{query}"
