@@ -16,7 +16,7 @@ from tests.bench.cluster import ROOT, BenchFailed
 from tests.bench.machine import machine
 from tests.bench.numbers import medians
 from tests.bench.report import show_machine, show_measurement
-from tests.bench.scale import long_record, million, servers, simulated
+from tests.bench.scale import failover, long_record, million, servers, simulated
 from tests.bench.trees import compare
 from tests.kit.tool import end_cleanly, tell, whole_number, write_results
 
@@ -70,6 +70,7 @@ MEASUREMENTS = {
         {"small": 1_000, "large": 10_000, "requests_each": 3},
     ),
     15: Measurement("a long record", long_record.measure, {"entries": 10_000_000}, {"entries": 200_000}),
+    16: Measurement("a party's other server takes over", failover.measure, {"deaths": 20}, {"deaths": 2}),
 }  # fmt: skip
 
 

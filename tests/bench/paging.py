@@ -199,10 +199,16 @@ def _database(name: str) -> Iterator[str]:
     if name == "SQLite":
         yield ""
         return
+    with mariadb() as url:
+        yield f"{url}/bench_{{jobs}}_{{party_id}}"
+
+
+@contextmanager
+def mariadb() -> Iterator[str]:
+    """A server of its own: its URL, without a database and without a slash at its end."""
     folder = ROOT / f"mariadb.{time.time_ns()}"
     try:
-        url = json.loads(_mariadb("start", folder))["url"]
-        yield f"{url.rstrip('/')}/bench_{{jobs}}_{{party_id}}"
+        yield str(json.loads(_mariadb("start", folder))["url"]).rstrip("/")
     finally:
         _mariadb("stop", folder)
         shutil.rmtree(folder, ignore_errors=True)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tests.bench.processes import KINDS
-from tests.bench.scale.report import show_long_record, show_million, show_servers, show_simulated
+from tests.bench.scale.report import (
+    show_failover,
+    show_long_record,
+    show_million,
+    show_servers,
+    show_simulated,
+)
 
 Document = dict[str, Any]
 
@@ -168,5 +174,5 @@ def _line(text: str = "") -> None:
 _SHOWN = {
     1: _show_latency, 2: _show_burst, 3: _show_load, 4: _show_idle, 5: _show_silence, 6: _show_paging, 7: _show_upload,
     8: _show_trust, 9: _show_flood, 10: _show_streams,
-    11: _show_record, 12: show_simulated, 13: show_servers, 14: show_million, 15: show_long_record,
+    11: _show_record, 12: show_simulated, 13: show_servers, 14: show_million, 15: show_long_record, 16: show_failover,
 }  # fmt: skip

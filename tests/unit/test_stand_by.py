@@ -14,6 +14,8 @@ from fate_flow.relay.wakeup import Wakeup
 from fate_flow.server.runtime import Wakeups, open_spool, prepare_home
 from fate_flow.server.scheduling import SchedulerLoop
 from fate_flow.server.tracing.process_spans import ProcessSpans
+from fate_flow.services.context.stopwatch import SLACK_SECONDS
+from fate_flow.settings.servers import LONGEST_POLL
 from fate_flow.settings.settings import Settings
 from fate_flow.store.database.migrations import upgrade
 from fate_flow.store.database.opening import open_database
@@ -21,6 +23,11 @@ from fate_flow.store.database.opening import open_database
 JOB_ID = "20200101000000000000"
 OVER = Session(JOB_ID, f"{JOB_ID}_a", 0, "a1b2c3d4", "host", "10000")
 
+
+LONGEST_FAIL_OVER = 12.0
+"""Seconds, as docs/guides/high-availability.md says."""
+LONGEST_WHEN_LATE = 15.0
+"""Not yet, as the same page says of a machine that is busy."""
 
 Begin = Callable[[], SchedulerLoop]
 
@@ -92,3 +99,35 @@ def test_time_for_which_a_process_stood_still_is_no_time_in_which_others_were_si
 
     monkeypatch.setattr(loop._wakeup, "wait", sleep)
     assert steady() - before < 1_000_000
+
+
+@pytest.mark.parametrize("late", [0.0, SLACK_SECONDS])
+@pytest.mark.parametrize("since_look", [0.01, 0.5, 0.99])
+def test_another_server_of_the_party_schedules_in_time_after_a_death_at_the_worst_moment(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, since_look: float, late: float
+) -> None:
+    """Whoever schedules shows a sign each `LONGEST_POLL`, and dies right after one. `since_look`: how long before that
+    the other one has looked; `late`: by how much each of its looks is late, at most what a process may be that counts
+    as awake."""
+    seconds = [100.0]
+    clock = SimpleNamespace(monotonic=lambda: seconds[0], sleep=time.sleep)
+    monkeypatch.setattr("fate_flow.server.scheduling.time", clock)
+    loop = begin()
+    store = loop._scheduler.context.store
+    signs = [100.0 + number * LONGEST_POLL + since_look for number in range(1, 20)]
+    death = signs[-1]
+
+    def wait(patience: float) -> list[bytes]:
+        seconds[0] += patience + (late if patience else 0.0)
+        while signs and signs[0] <= seconds[0]:
+            signs.pop(0)
+            with store.transaction() as tx:
+                assert tx.renew_scheduler_lease("another-home-1", 1)
+        return []
+
+    with store.transaction() as tx:
+        assert tx.take_scheduler_lease("", 0, "another-home-1")
+    monkeypatch.setattr(loop._wakeup, "wait", wait)
+    while not loop._scheduler.is_in_charge:
+        loop._round()
+    assert death < seconds[0] <= death + (LONGEST_WHEN_LATE if late else LONGEST_FAIL_OVER)

@@ -14,11 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
+SLACK_SECONDS = 1.0
+"""How late a reading may be before the process counts as stopped."""
+
 
 class AwakeClock:
     """A monotonic clock that leaves out the time while its process stood still; for use by one thread."""
 
-    def __init__(self, monotonic: Callable[[], float], slack_seconds: float = 1.0) -> None:
+    def __init__(self, monotonic: Callable[[], float], slack_seconds: float = SLACK_SECONDS) -> None:
         self._monotonic = monotonic
         self._slack = slack_seconds
         self._last = monotonic()

@@ -63,3 +63,8 @@ def show_long_record(medians: Document) -> None:
 
 def _row(what: str, values: Document) -> None:
     print(f"{what:<36}" + ", ".join(f"{name} {value:.1f}" for name, value in values.items()))
+
+
+def show_failover(medians: Document) -> None:
+    _row("until the other one schedules, s", medians["seconds"])
+    print(f"{'this machine was busy, %':<36}{medians['busy_percent']:>9.1f}")
