@@ -124,12 +124,16 @@ class TwoServers:
 
 
 @contextmanager
-def two_servers(root: Path, database: str, base_port: int) -> Iterator[TwoServers]:
-    """The servers; the guest's files are those of its shared home."""
+def two_servers(
+    root: Path, database: str, base_port: int, more: Mapping[str, Any] | None = None
+) -> Iterator[TwoServers]:
+    """The servers; the guest's files are those of its shared home. `more`: what both of its servers are configured
+    with, and that of the host is not."""
     shared, second = root / "shared", root / "second"
     ports = {FIRST: base_port + 60, SECOND: base_port + 61}
     with closing(OneAddress(tuple(ports.values()))) as address:
         of_guest = {
+            **(more or {}),
             "servers": {"name": FIRST, "shared_home": str(shared)},
             "fateflow": {"http_port": ports[FIRST]},
         }
