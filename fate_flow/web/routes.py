@@ -35,6 +35,7 @@ from fate_flow.web.sessions import (
     session_cookie,
 )
 from fate_flow.web.task_pages import add_task_pages
+from fate_flow.web.usage_pages import add_usage_pages
 from fate_flow.web.views import add_views
 
 _FOR_EVER = "public, max-age=31536000, immutable"
@@ -72,7 +73,9 @@ def web_api(services: Services, secret: bytes, clock: Callable[[], int] = now_on
     board = Board(services, sessions, pages)
     add_views(routes, board)
     add_queue_pages(routes, board)
-    add_model_pages(routes, board, add_task_pages(routes, board))
+    tasks = add_task_pages(routes, board)
+    add_model_pages(routes, board, tasks)
+    add_usage_pages(routes, board, tasks)
     add_data_pages(routes, board)
     add_audit_pages(routes, board)
     add_audit_checks(routes, board)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import ceil, floor
 from typing import Any
 
@@ -40,6 +41,42 @@ class EngineSize:
         """Return how many whole cores one job may hold."""
         # rounded before floor, because 0.29 of 100 cores is 28.999999999999996 as a float
         return floor(round(self.cores * self.max_cores_percent_per_job, 6))
+
+
+@dataclass(frozen=True)
+class UsageSample:
+    """What a worker has used up to a moment."""
+
+    seconds: float                          # since it was started
+    processor_seconds: float                # of all its processes so far
+    memory_mb: float                        # resident; at the end: of the largest process
+
+
+@dataclass(frozen=True)
+class WorkerUsage:
+    """What a worker has used, as its runner has seen it. `end`: None: it lives, or its runner has not seen its end."""
+
+    samples: tuple[UsageSample, ...]
+    end: UsageSample | None
+
+    @property
+    def last(self) -> UsageSample | None:
+        return self.end or (self.samples[-1] if self.samples else None)
+
+    @property
+    def peak_mb(self) -> float | None:
+        """The most memory that was seen: of all processes together by a sample, or of one process at its end."""
+        every = (*self.samples, *((self.end,) if self.end else ()))
+        return max((one.memory_mb for one in every), default=None)
+
+    def cores(self) -> tuple[tuple[float, float, float], ...]:
+        """Return from when to when (seconds since the start) how many cores were busy, in the mean."""
+        points = [UsageSample(0, 0, 0), *self.samples]
+        if self.end and self.end.seconds > points[-1].seconds:
+            points.append(self.end)
+        spans = [(one.seconds, two.seconds, two.processor_seconds - one.processor_seconds)
+                 for one, two in pairwise(points) if one.seconds < two.seconds]  # fmt: skip
+        return tuple((start, end, max(0.0, busy) / (end - start)) for start, end, busy in spans)
 
 
 @dataclass(frozen=True)

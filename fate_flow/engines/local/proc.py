@@ -48,6 +48,24 @@ def read_stat(pid: int) -> Stat | None:
     return Stat(pid, fields[0].decode(), int(fields[2]), int(fields[3]), int(fields[17]), int(fields[19]))
 
 
+@dataclass(frozen=True)
+class Use:
+    """What a process uses: processor time, with that of its children that it has waited for, and resident memory."""
+
+    ticks: int
+    pages: int
+
+
+def read_use(pid: int) -> Use | None:
+    """Return what a process uses; None if it does not exist, or if this user may not see it."""
+    try:
+        line = _contents(f"/proc/{pid}/stat")
+    except OSError:
+        return None
+    fields = line[line.rindex(b")") + 2:].split(maxsplit=22)
+    return Use(sum(map(int, fields[11:15])), int(fields[21]))
+
+
 def _contents(path: str) -> bytes:
     """Return what a short file contains. Without a file object, since all processes of a machine are read like this."""
     number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -33,6 +33,7 @@ from fate_flow.engines.local.output import CapturedOutput
 from fate_flow.engines.local.program_preparation import clear_scratch
 from fate_flow.engines.local.program_user import take_back
 from fate_flow.engines.local.signs import ShownSign
+from fate_flow.engines.local.usage import UsageLog
 from fate_flow.engines.local.wakeup import wake
 from fate_flow.engines.local.worker import (
     ARRIVED,
@@ -161,13 +162,15 @@ def _run_in(
     pid, report, has_begun = _start(spec, output, group, lease)
     until_recorded.enter_context(sign.shown_every(spec.sign_seconds))
     wakeup.wake("started")
+    usage = UsageLog(spec.folder, time.monotonic())
     with killed_in_time(lambda: min(lease.lost_at, sign.kill_at), pid, lease.check_seconds) as was_late:
-        cause = _Watch(spec, pid, group, sign, lease).wait()
+        cause = _Watch(spec, pid, group, sign, lease, usage).wait()
     if was_late.is_set() or not has_begun:
         cause = "server_lost"
     if group:
         group.kill()     # first, because a fork bomb outside of the worker's session has no end otherwise
     status = _clear_away(pid)
+    usage.finish(time.monotonic())
     if output:
         output.finish()
     clear_scratch(spec.folder)
@@ -231,8 +234,11 @@ def _start(
 class _Watch:
     """Waits for the end of a worker, and ends it when that is due."""
 
-    def __init__(self, spec: WorkerSpec, pid: int, group: Group | None, sign: ShownSign, lease: Lease) -> None:
+    def __init__(
+        self, spec: WorkerSpec, pid: int, group: Group | None, sign: ShownSign, lease: Lease, usage: UsageLog
+    ) -> None:
         now = time.monotonic()
+        self._usage = usage
         self._group = group
         self._spec = spec
         self._sign = sign
@@ -246,6 +252,7 @@ class _Watch:
         asked = False
         while not self._is_over():
             self._check(asked, time.monotonic())
+            self._usage.look(time.monotonic())
             got = signal.sigtimedwait(WAITED_SIGNALS, self._sleep_seconds(time.monotonic()))
             asked = got is not None and got.si_signo in _STOP_SIGNALS
         if self._ending:

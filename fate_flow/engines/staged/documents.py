@@ -24,6 +24,7 @@ from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.program import InputFile
 from fate_flow.core.text.yaml_text import read_yaml_text, yaml_text
 from fate_flow.engines.local.programs import NotAllowed, source_of
+from fate_flow.engines.local.usage import USAGE
 from fate_flow.engines.local.worker import ARRIVED, CLAIMED, EXIT, GO, LAUNCH, RESULT, RUNNER, STOP, read_json
 from fate_flow.engines.staged.places import MOST_FILES, checked_place
 
@@ -31,7 +32,8 @@ CONFIG = "config.yaml"
 INCOMING = "incoming"            # in the folder of a worker: what the other host has sent so far
 ALIVE = "run/alive"              # on the other host: rewritten while the server answers
 STATE = frozenset({
-    CLAIMED, EXIT, RUNNER, STOP, ARRIVED, GO, "placed.json", "submitted.json", "pending.json", "grown.json", INCOMING,
+    CLAIMED, EXIT, RUNNER, STOP, ARRIVED, GO, USAGE, "placed.json", "submitted.json", "pending.json", "grown.json",
+    INCOMING,
 })  # fmt: skip
 """Files of a folder that say how the worker is. Only the server writes them here; nothing of them is staged."""
 

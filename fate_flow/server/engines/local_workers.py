@@ -26,6 +26,7 @@ from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import TaskKey, Worker, WorkerPlace
 from fate_flow.core.model.program import WORK_FOLDERS
 from fate_flow.core.model.program_scope import Program
+from fate_flow.core.model.resources import WorkerUsage
 from fate_flow.core.planning.participant.share_end import SAID_BY_THE_ENGINE
 from fate_flow.core.text.exit_codes import NO_RESULT, describe_exit_code
 from fate_flow.core.text.trace import ENVIRONMENT, traceparent
@@ -33,6 +34,7 @@ from fate_flow.core.text.yaml_text import yaml_text
 from fate_flow.engines.local.engine import LocalEngine, living_workers, printed_in
 from fate_flow.engines.local.groups import Groups, Limits
 from fate_flow.engines.local.signs import SIGN_SECONDS
+from fate_flow.engines.local.usage import usage_in
 from fate_flow.engines.local.worker import LAUNCH, Exit, WorkerSpec, read_json, release, write_atomically
 from fate_flow.engines.local.worker import Observation as Seen
 from fate_flow.records.operator_log.worker_config import worker_log_folders, worker_logging_config
@@ -114,6 +116,10 @@ class FolderWorkers(ABC):
     def printed(self, worker: Worker) -> Mapping[str, Path] | None:
         folder = self._folder_of(worker)
         return printed_in(folder) if folder is not None else None
+
+    def used(self, worker: Worker) -> WorkerUsage | None:
+        folder = self._folder_of(worker)
+        return usage_in(folder) if folder is not None else None
 
     def output_file(self, worker: Worker, name: str) -> Path | None:
         folder = self._folder_of(worker)

@@ -22,7 +22,7 @@ from fate_flow.core.model.job import Command, EngineState, JobKey, TaskKey, Work
 from fate_flow.core.model.modules import ModuleInfo
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.program_scope import Program
-from fate_flow.core.model.resources import EngineSize, Need
+from fate_flow.core.model.resources import EngineSize, Need, WorkerUsage
 from fate_flow.core.model.spec import JobParameters, JobSpec
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.notifications.subscribers import Subscribers
@@ -143,6 +143,9 @@ class Engine(Protocol):
         """Return the files of what the worker printed, `stdout` and `stderr`; None if it was not launched, or was
         forgotten."""
 
+    def used(self, worker: Worker) -> WorkerUsage | None:
+        """Return what the worker has used so far; None if nothing has measured it, or if the worker was forgotten."""
+
     def output_file(self, worker: Worker, name: str) -> Path | None:
         """Return the file that the collector `worker` has kept under this name; None if there is none."""
 
@@ -166,13 +169,10 @@ class AbsentEngine:
         return seen_without_engine(worker, why_absent(worker.engine, None))
 
     def stop(self, worker: Worker, grace_seconds: float) -> None: ...
-
     def release(self, worker: Worker) -> None: ...
-
     def forget(self, worker: Worker) -> None: ...
-
     def printed(self, worker: Worker) -> None: ...
-
+    def used(self, worker: Worker) -> None: ...
     def output_file(self, worker: Worker, name: str) -> None: ...
 
     def has_living_worker(self, job_id: str) -> bool:  # noqa: ARG002  # whichever it is

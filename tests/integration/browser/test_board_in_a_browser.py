@@ -51,6 +51,7 @@ def test_each_view_has_no_error_and_no_barrier_at_any_size(site: Site) -> None:
     jobs = [f"/board/jobs/{one}" for one in site.jobs.values()]
     task = f"{jobs[4]}/tasks/toy_0"
     of_task = [task, f"{task}/metrics", f"{task}/model?output=model", f"{task}/log", f"{task}/log?find=step%2099"]
+    of_task += [f"{task}/usage?version=0"]
     table = f"/board/data/table?namespace=output_{site.jobs['filled']}&name=made"
     lists = [f"/board/{one}" for one in ("", "jobs", "queue", "approvals", "audit", "data?origin=output")]
     record = f"/board/jobs/{RECORDED}/record"

@@ -32,11 +32,12 @@ from fate_flow.core.model.job import Answer, Claim, EngineState, Job, JobKey, Se
 from fate_flow.core.model.modules import ModuleInfo
 from fate_flow.core.model.program import ProgramRules
 from fate_flow.core.model.resources import LOCAL as LOCAL_ENGINE
-from fate_flow.core.model.resources import EngineSize
+from fate_flow.core.model.resources import EngineSize, WorkerUsage
 from fate_flow.core.model.spec import JobParameters, Party
 from fate_flow.core.model.status import TASK_END, JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.quotas.quota import Quotas
 from fate_flow.engines.local.engine import printed_in
+from fate_flow.engines.local.usage import usage_in
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.server.model_store import ModelStore
 from fate_flow.services.context.ports import Context, Engines, LaunchOrder, Observation, PartyEngine, Rules, StreamsHere
@@ -82,6 +83,9 @@ class FakeEngine:
 
     def printed(self, worker: Worker) -> Mapping[str, Path] | None:
         return printed_in(Path(worker.handle))
+
+    def used(self, worker: Worker) -> WorkerUsage | None:
+        return usage_in(Path(worker.handle))
 
     def output_file(self, worker: Worker, name: str) -> Path | None:
         return Path(worker.handle) / OUTPUTS / name

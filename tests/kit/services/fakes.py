@@ -61,6 +61,8 @@ class HandEngine:
     def printed(self, worker: Worker) -> dict[str, Path] | None:
         return {stream: Path(worker.handle) / stream for stream in ("stdout", "stderr")}
 
+    def used(self, worker: Worker) -> None: ...
+
     def output_file(self, worker: Worker, name: str) -> Path | None:
         return Path(worker.handle) / name
 

@@ -13,6 +13,7 @@ from fate_flow.core.model.job import TaskKey, Worker
 from fate_flow.core.model.spec import ModelReference
 from fate_flow.core.model.status import JobStatus, WorkerStatus
 from fate_flow.core.planning.replicas import COLLECTOR
+from fate_flow.engines.local.usage import USAGE
 from fate_flow.store.values import Metric
 from tests.kit.api.client_world import GUEST, HOST, START, World
 from tests.kit.api.models import add_model
@@ -50,6 +51,10 @@ def add_filled_task(world: World) -> str:
     return job_id
 
 
+USED = {"seconds": 75.5, "processor_seconds": 61.25, "largest_process_mb": 140.0}
+"""The end of the usage of a worker that has ended."""
+
+
 def add_worker(world: World, job_id: str, version: int, slot: int, end: str = "") -> Path:
     """A worker, with what it has printed; the file of its stdout."""
     folder = world.home / "workers" / job_id / f"{version}-{slot}"
@@ -59,6 +64,9 @@ def add_worker(world: World, job_id: str, version: int, slot: int, end: str = ""
     (folder / "launch.json").write_text(json.dumps(files), encoding="utf-8")
     (folder / "stdout").write_text(LOG, encoding="utf-8")
     (folder / "stderr").write_text("<script>alert(1)</script>\n", encoding="utf-8")
+    if end:
+        lines = [*([10 * at, 8 * at + slot * at % 3, 150 + at * (9 - at) + 40 * slot] for at in range(1, 8)), USED]
+        (folder / USAGE).write_text("".join(f"{json.dumps(one)}\n" for one in lines), encoding="utf-8")
     key = TaskKey(job_id, NAME, version, GUEST)
     worker = Worker(f"{job_id}-{version}-{slot}", key, WorkerStatus.RUNNING, "local", str(folder), START, slot=slot,
                     start_time=START)  # fmt: skip

@@ -92,7 +92,7 @@ def paths(jobs: Mapping[str, str]) -> list[str]:
     of_host = f"/board/jobs/{jobs['running']}/tasks/toy_0?party=host-10000"
     log = f"{task}/log?worker=0&attempt=0"
     of_task = [task, f"{task}?version=0&workers=0_0_w", of_host, f"{task}/metrics", f"{task}/model?output=model"]
-    of_task += [log, f"{log}&at=end", f"{log}&find=99"]
+    of_task += [log, f"{log}&at=end", f"{log}&find=99", f"{task}/usage", f"{task}/usage?version=0&workers=0_0_w"]
     table = f"/board/data/table?namespace=output_{jobs['filled']}&name=made"
     of_task += ["/board/data", "/board/data?origin=output", table, "/board/audit", "/board/audit?kind=act&party=10000"]
     of_task += [f"{task}/log?stream=INFO", "/board/jobs?component=toy_0&person=ann"]

@@ -67,6 +67,7 @@ _WHICH = SEAT | {
     "bytes": whole("Number of bytes at the end, or from the offset on.", 1, MOST_BYTES, USUAL_BYTES),
     "offset": whole("Number of the first byte; by default, so that the last bytes are shown."),
 }
+_AMOUNT: Schema = {"type": "number", "minimum": 0}
 _PRINTED = an_object({
     "job_id": TEXT, "component_name": TEXT, "role": one_of(ROLES), "party_id": TEXT, "task_version": COUNT,
     "worker": COUNT, "rank": or_null(COUNT), "attempt": COUNT,
@@ -79,6 +80,10 @@ _PRINTED = an_object({
 }, {
     "next_offset": described(COUNT, "The offset after the text, to continue from."),
     "versions": described(a_list(an_object({"task_version": COUNT, "reason": or_null(TEXT)})), "With workers."),
+    "usage": described(or_null(an_object({
+        "seconds": _AMOUNT, "processor_seconds": _AMOUNT, "peak_mb": _AMOUNT, "has_ended": YES_NO,
+        "samples": a_list({"type": "array", "items": _AMOUNT, "minItems": 3, "maxItems": 3}),
+    }, title="Usage")), "Of an own worker, without `offset`; samples: seconds, processor seconds, MB."),
 }, title="Printed")  # fmt: skip
 
 
@@ -108,7 +113,8 @@ class _LogRoutes:
         job_id, _ = read_job_id(body), read_component(body)
         query = read_task_log(body, self._party(body, job_id), job_id)
         if query.party.party_id in (self._own, "0"):
-            return ok(self._output.read(query))
+            is_followed = body.get("offset") is not None
+            return ok(self._output.read(query) if is_followed else self._output.read_with_usage(query))
         answer = self._asking(job_id)(query.party, TASK_LOG, query.as_body())
         if answer.is_ok and isinstance(answer.data, Mapping) and NEXT_OFFSET in answer.data:
             read_log_piece(answer.data, query)       # who follows a log asks again at once while there is more

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codecs import getincrementaldecoder
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -56,7 +56,20 @@ class WorkerOutput:
 
     def read(self, query: TaskLogQuery) -> Mapping[str, Any]:
         """Return a piece of the file that a query means, with its worker, as `task/log` answers. Raise NotFound."""
+        return self._read(self.find(query), query)
+
+    def read_with_usage(self, query: TaskLogQuery) -> Mapping[str, Any]:
+        """Return the same with what the worker has used, which is for this party alone. Raise NotFound."""
         found = self.find(query)
+        used = self._engines.of(found.worker).used(found.worker)
+        last = used.last if used is not None else None
+        usage = None if used is None or last is None else {
+            "seconds": last.seconds, "processor_seconds": last.processor_seconds, "peak_mb": used.peak_mb,
+            "has_ended": used.end is not None, "samples": [astuple(one) for one in used.samples],
+        }  # fmt: skip
+        return {**self._read(found, query), "usage": usage}
+
+    def _read(self, found: Printed, query: TaskLogQuery) -> Mapping[str, Any]:
         worker, party = found.worker, query.party
         offset = -1 if query.offset is None else query.offset
         text, next_offset, total = piece_of(found.path, query.size, offset)

@@ -12,6 +12,7 @@ import pytest
 from fate_flow.core.model.job import Answer, TaskKey, Worker
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import WorkerStatus
+from fate_flow.engines.local.usage import USAGE
 from tests.kit.api.client_world import GUEST, START, World
 
 
@@ -83,6 +84,17 @@ def test_the_versions_that_have_printed_something_are_named_with_how_they_ended(
         {"task_version": 0, "reason": "worker_error"}, {"task_version": 1, "reason": None}]
     assert ask(world, job_id, task_version=0)["text"] == "old\n"
     assert ask(world, job_id, task_version=7)["retcode"] == 101
+
+
+def test_what_a_worker_has_used_is_in_the_answer_that_is_no_part_of_following(world: World) -> None:
+    job_id = world.add_job()
+    world.add_task(job_id)
+    folder = add_worker(world, job_id, 0, b"one\n").parent
+    assert ask(world, job_id)["usage"] is None
+    (folder / USAGE).write_text('[10, 5, 95]\n[20, 9, 90]\n')
+    used = {"seconds": 20, "processor_seconds": 9, "peak_mb": 95, "has_ended": False}
+    assert ask(world, job_id)["usage"] == {**used, "samples": [[10, 5, 95], [20, 9, 90]]}
+    assert "usage" not in ask(world, job_id, offset=0)
 
 
 def ask_partner(world: World, said: dict[str, Any], **which: Any) -> Any:
