@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -22,6 +23,9 @@ RESTARTING = "restarting"
 whose tasks are all stopped to start again."""
 
 _MOST_NAMED = 3            # of the tasks that start again, in the text about a job
+
+_DETAILS = re.compile(r": | \(")
+"""Where the reason of an engine begins, or what to do about it."""
 
 _AT_WORK = (TaskStatus.RUNNING, TaskStatus.STOPPING)
 _NOT_RUNNING = TASK_BROKEN | {TaskStatus.STOPPING}
@@ -166,8 +170,9 @@ def waiting_shares(tasks: Iterable[Task], now: int) -> dict[TaskKey, str]:
 
 def waiting_text(share: Task, now: int) -> str:
     """Return what a share waits for, and for how long it has: `waits in Slurm for 2 nodes since 40 s: Resources`."""
-    head, colon, rest = share.waits.partition(": ")
-    return f"{head} since {max(0, now - share.waits_since) // 1000} s{colon}{rest}"
+    end = _DETAILS.search(share.waits)
+    at = end.start() if end else len(share.waits)
+    return f"{share.waits[:at]} since {max(0, now - share.waits_since) // 1000} s{share.waits[at:]}"
 
 
 def _is_made_to_begin_again(job: Job, share: Task) -> bool:

@@ -28,6 +28,9 @@ AUTO, NONE = "auto", "none"
 _ENOUGH_LISTINGS = 2                         # without a Job, one after the other: the Job is made after its PodGroup
 _LOOK_SECONDS = 60.0                         # between two lists of PodGroups while no Job needs one
 _APPLY = "apply deploy/kubernetes/gangs, or set gang_scheduler of the engine to none"
+_IF_IT_LASTS = "if this lasts, look into the log of the server there"
+_FULL_QUEUE = "kubectl describe queues.scheduling.volcano.sh there says what it may use"
+_NO_NODES = "kubectl describe podgroup there says what is missing"
 _ADVICE = {
     403: f"if the account of the server lacks the right, {_APPLY}",
     404: "if the cluster has no such kind, install its scheduler, or set gang_scheduler of the engine to none",
@@ -193,14 +196,14 @@ class Gangs:
             return None
         found = groups.get(name)
         if found is None:
-            return Waiting("other", f"waits in {scheduler.title} for its PodGroup, which is made again")
+            return Waiting("other", f"waits in {scheduler.title} for its PodGroup, which is made again", _IF_IT_LASTS)
         every = f"all {(found.get('spec') or {}).get('minMember')} workers of its gang"
         status = found.get("status") or {}
         phase = str(status.get("phase") or "Pending")
         if scheduler is VOLCANO and phase == "Pending":
-            return Waiting("resources", f"waits in Volcano until its queue has capacity for {every}")
+            return Waiting("resources", f"waits in Volcano until its queue has capacity for {every}", _FULL_QUEUE)
         said = sanitized(_unschedulable(status) or word or phase, 60)
-        return Waiting("resources", f"waits in {scheduler.title} for nodes for {every}: {said}")
+        return Waiting("resources", f"waits in {scheduler.title} for nodes for {every}: {said}", _NO_NODES)
 
     # ------------------------------------------------------------------ parts
 

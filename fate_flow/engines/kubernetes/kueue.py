@@ -92,7 +92,10 @@ class Admission:
         log.info("Kueue: the AdmissionCheck %s is active", self.check)
 
 
-RESERVED = Waiting("gang", "has its quota in Kueue, and waits for the others of its gang")
+RESERVED = Waiting(
+    "gang", "has its quota in Kueue, and waits for the others of its gang",
+    "it begins when they have a place at all parties, without a step of anybody",
+)  # fmt: skip
 
 
 def unread(check: str, problem: ApiProblem) -> Waiting:
@@ -101,7 +104,8 @@ def unread(check: str, problem: ApiProblem) -> Waiting:
         403: f"the account of the server may not use the AdmissionCheck {check}: apply deploy/kubernetes/kueue",
         404: f"there is no AdmissionCheck {check}, or no Kueue: correct kueue_check of the engine",
     }
-    return Waiting("held", "waits in Kueue, whose admission check cannot be answered", known.get(problem.status, ""))
+    advice = known.get(problem.status, "if this lasts, look into the log of the server there")
+    return Waiting("held", "waits in Kueue, whose admission check cannot be answered", advice)
 
 
 def _is_true(found: Mapping[str, Any], kind: str) -> bool:

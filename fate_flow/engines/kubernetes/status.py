@@ -31,6 +31,9 @@ WAITING: Mapping[str, str] = {
     "PodInitializing": "",
 }
 
+_NO_NODE = "kubectl describe pod there says what the nodes lack"
+_BEGINS = "if this lasts, kubectl describe pod there says why"
+
 _CAUSES: Mapping[str, str] = {
     "OOMKilled": "out_of_memory",
     "DeadlineExceeded": "timeout",
@@ -62,7 +65,7 @@ def listed(job: Object, pods: Sequence[Object]) -> Listed:
     if job.get("spec", {}).get("suspend"):
         queue = waits_in_kueue(job)
         text = "waits in Kueue" if queue else "is suspended"
-        advice = "" if queue else "resume the Job, or delete it"
+        advice = "kubectl describe workload there says why" if queue else "resume the Job, or delete it"
         return Listed(name, folder, Stage.PENDING, waiting=Waiting("priority" if queue else "held", text, advice))
     waiting = Waiting("other", "waits until Kubernetes has made its pod", "look at the events and quotas of the Job")
     return Listed(name, folder, Stage.PENDING, waiting=waiting)
@@ -104,8 +107,8 @@ def _of_pod(pod: Object) -> tuple[Stage, str, str, Waiting | None]:
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             said = _word(condition.get("reason"))
-            return Stage.PENDING, "", said, Waiting("resources", f"waits in Kubernetes for a node: {said}")
-    return Stage.PENDING, "", "Pending", Waiting("other", "waits in Kubernetes for its node to begin")
+            return Stage.PENDING, "", said, Waiting("resources", f"waits in Kubernetes for a node: {said}", _NO_NODE)
+    return Stage.PENDING, "", "Pending", Waiting("other", "waits in Kubernetes for its node to begin", _BEGINS)
 
 
 def _end_of(status: Object) -> tuple[str, str]:

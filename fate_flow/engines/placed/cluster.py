@@ -64,9 +64,9 @@ class Stage(Enum):
 class Waiting:
     """Why a placed runner has not begun."""
 
-    kind: str                          # resources, priority, limit, held, dependency, never or other
+    kind: str                          # resources, priority, limit, held, begin, never or other
     text: str                          # for people: `waits in Slurm for 2 nodes: Resources`
-    advice: str = ""                   # what to do about it; empty: nothing
+    advice: str                        # what to do about it, or what says more; people of other parties read it, too
 
 
 @dataclass(frozen=True)

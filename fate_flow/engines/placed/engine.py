@@ -287,11 +287,13 @@ class PlacedEngine:
         if answer.taken is Taken.REFUSED:
             self._never_start(folder, "not_started", f"{title} refused it: {answer.text}")
         elif answer.taken is Taken.NOT_REACHED:
-            _note(folder, Waiting("unreachable", f"waits for {title}, which does not answer: {answer.text}"), 0.0)
+            text = f"waits for {title}, which does not answer: {answer.text}"
+            _note(folder, Waiting("unreachable", text, "if this lasts, look whether it runs and is reached"), 0.0)
         elif answer.taken is Taken.IN_DOUBT:
             # Submitted again, it might run twice. The next listings tell.
             log.warning("%s: whether %s has it is not known yet: %s", folder, title, answer.text)
-            _note(folder, Waiting("doubt", f"may be in {title}, which has not answered: {answer.text}"), 0.0)
+            text = f"may be in {title}, which has not answered: {answer.text}"
+            _note(folder, Waiting("doubt", text, "the next listings tell, without a step of anybody"), 0.0)
 
     @contextmanager
     def _isolated(self, folder: Path) -> Iterator[None]:

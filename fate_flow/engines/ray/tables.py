@@ -38,6 +38,7 @@ _NOT_ADMITTED = frozenset({401, 403, 429})
 _THERE = "already exists"
 _NO_AGENT = "please try again later"
 _MOST_TEXT = 300
+_ADVICE = "see there: ray status"
 
 
 def cause_of(error_type: str, message: str) -> str:
@@ -49,10 +50,10 @@ def cause_of(error_type: str, message: str) -> str:
 def waiting_of(message: str) -> Waiting:
     """Return why a job is pending. Ray knows no more than whether it asks for resources, or for an environment."""
     if "runtime environment" in message:
-        return Waiting("other", f"waits in {TITLE} for resources, or for its runtime environment")
+        return Waiting("other", f"waits in {TITLE} for resources, or for its runtime environment", _ADVICE)
     if "resources" in message:
-        return Waiting("resources", f"waits in {TITLE} for resources", "see there: ray status")
-    return Waiting("other", f"waits in {TITLE}")
+        return Waiting("resources", f"waits in {TITLE} for resources", _ADVICE)
+    return Waiting("other", f"waits in {TITLE}", _ADVICE)
 
 
 def answer_of(status: int, text: str) -> Submission:

@@ -42,14 +42,15 @@ STATES: Mapping[str, tuple[Stage, str]] = {
 """How far a job in this state is, and the cause of an end that is not the job's own."""
 
 _SENTENCES: Mapping[str, tuple[str, str]] = {
-    "resources": ("", ""),
-    "priority": ("behind other jobs", ""),
+    "resources": ("", "squeue --start there says when it may begin"),
+    "priority": ("behind other jobs", "sprio there says what comes first, squeue --start when it may begin"),
     "limit": ("for a limit of the account", "ask the operator of the cluster, or wait until other jobs have ended"),
     "held": ("while it is held", "release it: scontrol release"),
     "nodes": ("for nodes that are not there", "ask the operator of the cluster: sinfo -R says why they are away"),
     "never": ("for what no node of it can give", "change the needs of the job, or the engine's section"),
-    "begin": ("for its time", ""),
+    "begin": ("for its time", "it has a time, a reservation or a dependency there: scontrol show job says which"),
     "failed": ("after a launch that failed", "ask the operator of the cluster: the node could not start it"),
+    "other": ("", "ask the operator of the cluster what this means"),
 }
 """What people read of each kind of waiting, and what to do about it."""
 
@@ -135,7 +136,7 @@ def waiting_of(reason: str, nodes: str) -> Waiting:
     """Return why a pending job waits. `reason`: a word of Slurm, perhaps with more behind it."""
     word = reason.strip("() ").partition(",")[0].partition(" ")[0]
     kind = _KINDS.get(word, "limit" if _LIMIT.fullmatch(word) else "other")
-    sentence, advice = _SENTENCES.get(kind, ("", ""))
+    sentence, advice = _SENTENCES[kind]
     if kind in ("resources", "other"):
         sentence = f"for {nodes} node{'' if nodes == '1' else 's'}" if nodes.isdecimal() else "for nodes"
     # Names of nodes, which follow the word, are the party's own: other parties read this, too.

@@ -14,7 +14,7 @@ from fate_flow.engines.placed.submitting import Submitter
 
 PREFIX = "fate-flow-home-"
 ACCEPTED = Submission(Taken.ACCEPTED, "1")
-RESOURCES = Waiting("resources", "waits in Slurm for 2 nodes: Resources")
+RESOURCES = Waiting("resources", "waits in Slurm for 2 nodes: Resources", "squeue --start there says when it may begin")
 
 
 @dataclass

@@ -439,6 +439,7 @@ def test_people_read_for_what_a_gang_waits(scheduler: GangScheduler, status: dic
     waiting = seen(cluster).waiting
     assert waiting is not None
     assert (waiting.kind, waiting.text) == ("resources", text)
+    assert waiting.advice.startswith("kubectl describe ")
 
 
 def test_a_pod_with_a_node_says_itself_why_it_waits() -> None:

@@ -124,6 +124,7 @@ def test_what_a_pod_says(pod: dict[str, Any], stage: Stage, cause: str, text: st
     assert (found.name, found.folder, found.stage, found.cause) == (JOB.name, JOB.folder, stage, cause)
     assert found.word.startswith(text)
     assert (found.waiting is not None) == (stage is Stage.PENDING)
+    assert found.waiting is None or found.waiting.advice
 
 
 @pytest.mark.parametrize(("job", "stage", "cause"), [

@@ -177,7 +177,7 @@ def test_the_check_is_kept_active(conditions: list[dict[str, Any]] | None) -> No
 @pytest.mark.parametrize(("status", "advice"), [
     (403, "the account of the server may not use the AdmissionCheck fate-flow: apply deploy/kubernetes/kueue"),
     (404, "there is no AdmissionCheck fate-flow, or no Kueue: correct kueue_check of the engine"),
-    (503, ""),
+    (503, "if this lasts, look into the log of the server there"),
 ])  # fmt: skip
 def test_why_a_check_cannot_be_answered(status: int, advice: str) -> None:
     [one] = a_cluster(FakeKueue([a_job("a")], status=status)).listing()

@@ -9,7 +9,7 @@ import pytest
 from fate_flow.engines.local.worker import Exit, Stop, claim
 from fate_flow.engines.placed.cluster import Listed, Stage, Submission, Taken
 from fate_flow.engines.placed.folder import Pending, request_stop
-from tests.kit.engines.fake_cluster import PREFIX, PlacedWorld, submitted
+from tests.kit.engines.fake_cluster import PREFIX, RESOURCES, PlacedWorld, submitted
 
 IN_DOUBT = Submission(Taken.IN_DOUBT, "Socket timed out on send/recv operation")
 
@@ -107,7 +107,22 @@ def test_a_worker_that_waits_says_why_and_for_how_long(world: PlacedWorld) -> No
     world.looks(9)
     seen = world.engine.observe(folder)
     assert (seen.state, seen.is_placed) == ("created", True)
-    assert Pending.read(folder) == Pending("resources", "waits in Slurm for 2 nodes: Resources", "", 40)
+    assert Pending.read(folder) == Pending("resources", RESOURCES.text, RESOURCES.advice, 40)
+
+
+@pytest.mark.parametrize(("taken", "kind", "advice"), [
+    (Taken.NOT_REACHED, "unreachable", "if this lasts, look whether it runs and is reached"),
+    (Taken.IN_DOUBT, "doubt", "the next listings tell, without a step of anybody"),
+])  # fmt: skip
+def test_a_submission_without_an_answer_says_what_to_do(
+    world: PlacedWorld, taken: Taken, kind: str, advice: str
+) -> None:
+    world.cluster.answer, world.cluster.takes = Submission(taken, "connect failure"), False
+    folder = world.place()
+    world.engine.work(polls=False)
+    found = Pending.read(folder)
+    assert found is not None
+    assert (found.kind, found.advice) == (kind, advice)
 
 
 def test_it_is_given_up_when_it_has_waited_for_too_long(world: PlacedWorld) -> None:

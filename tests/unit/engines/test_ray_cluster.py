@@ -196,6 +196,7 @@ def test_why_a_job_is_pending(message: str, kind: str) -> None:
     found = waiting_of(message)
     assert found.kind == kind
     assert found.text.startswith("waits in Ray")
+    assert found.advice == "see there: ray status"
 
 
 def test_a_stop_gives_the_job_its_grace(site: Site) -> None:

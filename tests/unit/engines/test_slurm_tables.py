@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from fate_flow.engines.placed.cluster import Stage, Taken
 from fate_flow.engines.slurm.cluster import read_listing
-from fate_flow.engines.slurm.tables import STATES, cause_noted, refusal_of, waiting_of
+from fate_flow.engines.slurm.tables import _KINDS, _SENTENCES, STATES, cause_noted, refusal_of, waiting_of
 
 PREFIX = "fate-flow-0a1b2c3d4e5f-"
 
@@ -52,6 +54,15 @@ def test_a_pending_state_alone_waits() -> None:
 def test_people_read_why_a_job_waits(reason: str, nodes: str, kind: str, text: str) -> None:
     found = waiting_of(reason, nodes)
     assert (found.kind, found.text) == (kind, text)
+    assert found.advice
+
+
+def test_there_is_a_sentence_and_advice_for_each_kind() -> None:
+    assert {*_KINDS.values(), "limit", "other"} == _SENTENCES.keys()
+    assert all(advice for _, advice in _SENTENCES.values())
+    guide = (Path(__file__).parents[3] / "docs" / "guides" / "slurm.md").read_text("utf-8")
+    waiting = guide.partition("## Waiting in Slurm")[2].partition("## ")[0]
+    assert [advice for _, advice in _SENTENCES.values() if advice not in waiting.replace("`", "")] == []
 
 
 @pytest.mark.parametrize(("said", "taken"), [

@@ -18,6 +18,7 @@ from fate_flow.core.planning.condition import (
     condition_of,
     condition_of_copy,
     pending_restarts,
+    waiting_text,
 )
 from fate_flow.core.planning.view import JobView
 from tests.kit.values import GUEST, HOST, NOW, OTHER, a_job, a_seat, a_spec, a_task, a_view, seats
@@ -229,6 +230,18 @@ def test_a_share_without_a_place_says_since_when_it_waits() -> None:
     said = "host 10000: waits in Slurm for 2 nodes since 40 s: Resources"
     assert condition_of(view, {}, 0).text == said
     assert condition_of_copy(a_job(status=JobStatus.RUNNING), [host], {}, NOW).text == said
+
+
+@pytest.mark.parametrize(("waits", "said"), [
+    ("waits in Slurm for 2 nodes: Resources (squeue --start there says when)",
+     "waits in Slurm for 2 nodes since 40 s: Resources (squeue --start there says when)"),
+    ("waits in Ray for resources (see there: ray status)",
+     "waits in Ray for resources since 40 s (see there: ray status)"),
+    ("waits in Kueue", "waits in Kueue since 40 s"),
+])  # fmt: skip
+def test_the_time_stands_before_the_reason_of_the_engine_and_what_to_do(waits: str, said: str) -> None:
+    share = a_task("a", HOST, TaskStatus.WAITING, R, waits=waits, waits_since=NOW - 40_000)
+    assert waiting_text(share, NOW) == said
 
 
 @pytest.mark.parametrize("share", [
