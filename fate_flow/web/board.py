@@ -13,6 +13,7 @@ from fate_flow.core.model.job import Job
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.services.context.documents import spec_in_row
 from fate_flow.store.values import Document
+from fate_flow.web.logs.partner_places import PartnerPlaces
 from fate_flow.web.pages import Pages
 from fate_flow.web.sessions import Session, Sessions
 
@@ -29,6 +30,7 @@ class Board:
         self.services, self.settings, self.views = services, services.settings, services.views
         self.queries = services.views.board
         self.sessions, self.pages = sessions, pages
+        self.partner_places = PartnerPlaces(services.settings.http_threads)
         self._specs: dict[str, JobSpec] = {}
 
     @property

@@ -9,14 +9,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import BoundedSemaphore
 from urllib.parse import parse_qsl, unquote
 
 from flask import Blueprint, Response, jsonify, request
 
 from fate_flow.api.http.gunicorn_worker import given_away
 from fate_flow.api.v1.outputs.worker_output import WorkerOutput
-from fate_flow.core.model.errors import BadRequest, Busy, FlowError, NotFound, NotOffered
+from fate_flow.core.model.errors import BadRequest, FlowError, NotFound, NotOffered
 from fate_flow.core.model.grammar import check_component_name, check_job_id, shown
 from fate_flow.core.model.job import Task, TaskKey
 from fate_flow.core.model.spec import Party
@@ -34,7 +33,6 @@ from fate_flow.web.logs.sources import (
     WorkerLog,
     begin_of,
     end_of,
-    partner_logs_at_once,
     search,
 )
 from fate_flow.web.pages import CALM, FRESH, HEADERS
@@ -75,8 +73,6 @@ class _LogPages:
         self._board, self._services = board, board.services
         self._output = WorkerOutput(board.services.context)
         self._events = LogEvents()
-        self._most_asking = partner_logs_at_once(board.settings.http_threads)
-        self._places = BoundedSemaphore(self._most_asking)
 
     def log(self, job_id: str, name: str) -> Response:
         self._board.check_may("read_logs", "logs of workers")
@@ -139,12 +135,8 @@ class _LogPages:
         if asked.is_here:
             yield
             return
-        if not self._places.acquire(blocking=False):
-            raise Busy(f"this server waits for logs of other parties {self._most_asking} times already; try again")
-        try:
+        with self._board.partner_places.one():
             yield
-        finally:
-            self._places.release()
 
     def log_events(self) -> Response:
         """Tell the browser, until it goes, which of the logs of its pages have grown (`log`: addresses of pieces)."""

@@ -10,11 +10,13 @@ from typing import Any
 from flask import Blueprint, Response, request, send_file
 
 from fate_flow.api.v1.outputs.task_files import TaskFiles
-from fate_flow.core.model.errors import NotFound
+from fate_flow.core.model.errors import FlowError, NotFound
 from fate_flow.core.model.grammar import check_component_name, check_job_id, check_output_name, shown
 from fate_flow.core.model.job import Task
 from fate_flow.core.model.status import TASK_END, TaskStatus
 from fate_flow.core.planning.condition import condition_of_task
+from fate_flow.core.wire.v1.paths import TASK_LOG
+from fate_flow.core.wire.v1.queries import ListedWorkers, TaskLogQuery, read_listed
 from fate_flow.services.context.recent import MadeValues
 from fate_flow.store.values import Metric
 from fate_flow.store.views.board_task import TaskShares
@@ -60,19 +62,40 @@ class TaskPages:
         behind = worker_place(request.args)
         is_here = share is not None and share.runs_here
         details = self._queries.share(share.key, behind) if share is not None and is_here else None
+        listed, refusal = self._listed(share, is_here=is_here, is_initiator=found.jobs[0].is_initiator)
         component = spec.tasks.get(name) if spec is not None else None
         goes_on = any(not one.is_final for one in found.shares) or not found.jobs[0].is_final
         condition = condition_of_task(found.jobs[0], found.newest, found.now.troubles, found.now.steady)
         is_newest = share is not None and share in found.newest
         following = written_worker(details.next) if details is not None and details.next is not None else ""
         return self._board.show(
-            "task.html", reviews=found.reviews, poll=FRESH if goes_on else CALM, job_id=job_id, name=name,
+            "task.html", reviews=found.reviews, poll=0 if listed or refusal else FRESH if goes_on else CALM,
+            job_id=job_id, name=name, listed=listed, refusal=refusal,
             module=component.module if component else "", after=sorted(component.upstream) if component else (),
             parties=component.parties if component else (), found=found, share=share, details=details,
             is_first=behind is None, following=following, address=Address(job_id, name),
             is_published=_is_published(share), condition=condition if is_newest else None,
             is_here=is_here, own=self._board.settings.party_id,
         )  # fmt: skip
+
+    def _listed(self, share: Task | None, *, is_here: bool, is_initiator: bool) -> tuple[ListedWorkers | None, str]:
+        """Return the workers that another party lists if somebody has asked for them, or why it lists none."""
+        first = number(request.args, "listed")
+        if first is None or share is None or is_here or not is_initiator:
+            return None, ""
+        self._board.check_may("read_logs", "workers of another party")
+        key = share.key
+        query = TaskLogQuery(
+            key.job_id, key.name, key.party, size=1, version=key.version, workers_from=first
+        )
+        try:
+            with self._board.partner_places.one():
+                answer = self._board.services.asking_for_logs(key.job_id)(key.party, TASK_LOG, query.as_body())
+            if not answer.is_ok:
+                return None, answer.retmsg or f"{key.party} does not say why"
+            return read_listed(answer.data, key.party), ""
+        except FlowError as error:
+            return None, error.message
 
     def metrics(self, job_id: str, name: str) -> Response:
         found, share = self.own_share(job_id, name)

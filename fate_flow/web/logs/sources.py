@@ -199,11 +199,6 @@ def begin_of(source: LogSource, since: int) -> int:
     return found
 
 
-def partner_logs_at_once(http_threads: int) -> int:
-    """Return how many requests of a process may wait for other parties' logs; the other threads stay free."""
-    return max(1, min(4, http_threads // 8))
-
-
 def end_of(source: LogSource) -> int:
     """Return the offset of the last piece."""
     return max(0, source.piece(0, 1).total - PIECE)

@@ -48,7 +48,18 @@ from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.planning.replicas import KEPT_ATTEMPTS
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 from fate_flow.core.wire.v1.paths import TASK_LOG
-from fate_flow.core.wire.v1.queries import MOST_BYTES, NEXT_OFFSET, STREAMS, USUAL_BYTES, read_log_piece, read_task_log
+from fate_flow.core.wire.v1.queries import (
+    MOST_BYTES,
+    MOST_LISTED,
+    NEXT_OFFSET,
+    STREAMS,
+    USUAL_BYTES,
+    WORKERS,
+    WORKERS_FROM,
+    read_listed,
+    read_log_piece,
+    read_task_log,
+)
 from fate_flow.services.context.recording import record_reply
 from fate_flow.services.context.unit_of_work import binding_of
 from fate_flow.services.record.entries import Replied
@@ -66,6 +77,7 @@ _WHICH = SEAT | {
     "task_version": whole("Version of the task; the newest by default."),
     "bytes": whole("Number of bytes at the end, or from the offset on.", 1, MOST_BYTES, USUAL_BYTES),
     "offset": whole("Number of the first byte; by default, so that the last bytes are shown."),
+    WORKERS_FROM: whole("Also list the workers of this version, from this number on."),
 }
 _AMOUNT: Schema = {"type": "number", "minimum": 0}
 _PRINTED = an_object({
@@ -80,6 +92,13 @@ _PRINTED = an_object({
 }, {
     "next_offset": described(COUNT, "The offset after the text, to continue from."),
     "versions": described(a_list(an_object({"task_version": COUNT, "reason": or_null(TEXT)})), "With workers."),
+    WORKERS: described(an_object({
+        "list": a_list(an_object({
+            "worker": COUNT, "rank": or_null(COUNT), "attempt": COUNT,
+            "status": one_of({status.value for status in WorkerStatus}), "reason": TEXT, "message": TEXT,
+            "exit_status": TEXT, "started": COUNT, "ended": COUNT,
+        }, title="ListedWorker")), "count": COUNT, "next": or_null(COUNT),
+    }, title="ListedWorkers"), f"With `{WORKERS_FROM}`: the newest process of each worker, {MOST_LISTED} at most."),
     "usage": described(or_null(an_object({
         "seconds": _AMOUNT, "processor_seconds": _AMOUNT, "peak_mb": _AMOUNT, "has_ended": YES_NO,
         "samples": a_list({"type": "array", "items": _AMOUNT, "minItems": 3, "maxItems": 3}),
@@ -118,6 +137,8 @@ class _LogRoutes:
         answer = self._asking(job_id)(query.party, TASK_LOG, query.as_body())
         if answer.is_ok and isinstance(answer.data, Mapping) and NEXT_OFFSET in answer.data:
             read_log_piece(answer.data, query)       # who follows a log asks again at once while there is more
+            if query.workers_from is not None:
+                read_listed(answer.data, query.party)
         return reply(answer)
 
     def of_party(self) -> Response:
@@ -137,7 +158,7 @@ class _LogRoutes:
                 f"commands.share_logs is false at {party}: only its own server shows the output of its workers"
             )
         data = self._output.read(query)
-        if data["text"]:                     # who follows a log asks every few seconds
+        if data["text"] or WORKERS in data:      # who follows a log asks every few seconds
             record_reply(self._context, Replied("task log", caller, TASK_LOG, body, Answer(data=data), job_id))
         return ok(data)
 

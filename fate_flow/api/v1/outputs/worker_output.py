@@ -14,7 +14,14 @@ from fate_flow.core.model.job import TaskKey, Worker
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.planning.replicas import COLLECTOR, KEPT_ATTEMPTS
-from fate_flow.core.wire.v1.queries import TaskLogQuery
+from fate_flow.core.wire.v1.queries import (
+    MOST_LISTED,
+    WORKERS,
+    ListedWorker,
+    ListedWorkers,
+    TaskLogQuery,
+    listed_data,
+)
 from fate_flow.services.context.ports import Context, why_absent
 from fate_flow.store.contract.transaction import Transaction
 
@@ -73,7 +80,10 @@ class WorkerOutput:
         worker, party = found.worker, query.party
         offset = -1 if query.offset is None else query.offset
         text, next_offset, total = piece_of(found.path, query.size, offset)
+        behind = query.workers_from
+        listed = {} if behind is None else {WORKERS: listed_data(_listed(found.every, worker.task.version, behind))}
         return {
+            **listed,
             "job_id": query.job_id, "component_name": query.component, "role": party.role, "party_id": party.party_id,
             "task_version": worker.task.version, "worker": worker.slot, "rank": worker.rank, "attempt": worker.attempt,
             "status": worker.status.value, "reason": worker.reason.value if worker.reason else None,
@@ -106,6 +116,24 @@ def _of_slot(tx: Transaction, query: TaskLogQuery) -> list[Worker]:
     if not found:
         raise NotFound(f"worker: attempt {key.version + 1} of {key.name} on {key.party} has no worker {query.worker}")
     return found
+
+
+def _listed(workers: Iterable[Worker], version: int, first: int) -> ListedWorkers:
+    """Return the newest process of each worker of a version, from a number on."""
+    newest = dict[int, Worker]()
+    for one in workers:
+        if one.task.version == version and (one.slot not in newest or newest[one.slot].attempt < one.attempt):
+            newest[one.slot] = one
+    slots = sorted(slot for slot in newest if slot >= first)
+    shown, rest = slots[:MOST_LISTED], slots[MOST_LISTED:]
+    return ListedWorkers(tuple(_as_listed(newest[slot]) for slot in shown), len(newest), rest[0] if rest else None)
+
+
+def _as_listed(one: Worker) -> ListedWorker:
+    return ListedWorker(
+        one.slot, one.rank, one.attempt, one.status, one.reason.value if one.reason else "", one.message,
+        one.exit_status, one.start_time, one.end_time,
+    )  # fmt: skip
 
 
 def _versions(workers: Iterable[Worker]) -> list[dict[str, Any]]:

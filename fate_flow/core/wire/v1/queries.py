@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeGuard
 
 from fate_flow.core.model.errors import BadRequest, PeerUnreachable
@@ -25,6 +25,7 @@ from fate_flow.core.model.grammar import (
 from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import WorkerStatus
+from fate_flow.core.text.phrases import sanitized
 from fate_flow.core.wire.v1.extensions import EXTENSIONS
 from fate_flow.core.wire.v1.heartbeat import WayBack, read_way_back
 
@@ -118,6 +119,9 @@ USUAL_BYTES, MOST_BYTES = 256 * 1024, 4 * 1024 * 1024
 INCOMPLETE = 3
 """The most bytes of a character that is not complete: it belongs to the next piece."""
 NEXT_OFFSET = "next_offset"
+WORKERS_FROM, WORKERS = "workers_from", "workers"
+MOST_LISTED = 100
+_LONGEST = 1_000
 _HIGHEST = 2**31
 
 
@@ -134,12 +138,14 @@ class TaskLogQuery:
     worker: int | None = None            # the number of the worker; None: the first
     attempt: int | None = None           # the number of its process; None: the newest
     version: int | None = None           # of the task; None: the newest
+    workers_from: int | None = None      # also list the workers of the version, from this number on; None: do not
 
     def as_body(self) -> dict[str, Any]:
         body = {"job_id": self.job_id, "component_name": self.component}
         numbers = {
             "worker": self.worker, "attempt": self.attempt, "task_version": self.version,
             "bytes": None if self.size == USUAL_BYTES else self.size, "offset": self.offset,
+            WORKERS_FROM: self.workers_from,
         }  # fmt: skip
         return {
             **body,
@@ -160,12 +166,13 @@ def read_task_log(body: Mapping[str, Any], party: Party | None = None, job_id: s
     stream = STREAMS[0] if body.get("stream") is None else body["stream"]
     if stream not in STREAMS:
         raise BadRequest(f"stream: {shown(stream)} is neither {' nor '.join(STREAMS)}")
-    worker, attempt, version, offset = (
-        _number_in(body, key, 0, _HIGHEST) for key in ("worker", "attempt", "task_version", "offset")
+    worker, attempt, version, offset, workers_from = (
+        _number_in(body, key, 0, _HIGHEST) for key in ("worker", "attempt", "task_version", "offset", WORKERS_FROM)
     )
     size = _number_in(body, "bytes", 1, MOST_BYTES)
     return TaskLogQuery(
-        job_id, component, of, stream, USUAL_BYTES if size is None else size, offset, worker, attempt, version
+        job_id, component, of, stream, USUAL_BYTES if size is None else size, offset, worker, attempt, version,
+        workers_from,
     )
 
 
@@ -194,6 +201,63 @@ def read_log_piece(data: object, query: TaskLogQuery) -> LogPiece:
         )
     whole = text.encode("utf-8", "replace").decode()
     return LogPiece(whole, behind, total, said.get("status") == WorkerStatus.EXITED.value)
+
+
+@dataclass(frozen=True)
+class ListedWorker:
+    """The newest process of a worker, as another party tells it. The texts are its own; times are milliseconds since
+    1970, 0: none."""
+
+    worker: int
+    rank: int | None                     # None: spare
+    attempt: int
+    status: WorkerStatus
+    reason: str
+    message: str
+    exit_status: str
+    started: int
+    ended: int
+
+
+@dataclass(frozen=True)
+class ListedWorkers:
+    """A page of the workers of a version of a task. `next`: the number with which they go on; None: that was all."""
+
+    workers: tuple[ListedWorker, ...]
+    count: int                           # of all of them
+    next: int | None
+
+
+def listed_data(found: ListedWorkers) -> dict[str, Any]:
+    """Return what the answer to `task/log` says of the workers."""
+    rows = [{**asdict(one), "status": one.status.value} for one in found.workers]
+    return {"list": rows, "count": found.count, "next": found.next}
+
+
+def read_listed(data: object, party: Party) -> ListedWorkers:
+    """Read what another party says of its workers. Raises PeerUnreachable for anything else, and for too many."""
+    said = data.get(WORKERS) if isinstance(data, Mapping) else None
+    if said is None:
+        raise PeerUnreachable(f"{party} does not list its workers: its release is older")
+    try:
+        rows, count, behind = said["list"], said["count"], said["next"]
+        if len(rows) > MOST_LISTED or not _is_offset(count) or not (behind is None or _is_offset(behind)):
+            raise ValueError(said)
+        return ListedWorkers(tuple(map(_listed, rows)), count, behind)
+    except (KeyError, TypeError, ValueError) as error:
+        raise PeerUnreachable(f"{party} lists its workers in a form that this release does not know") from error
+
+
+def _listed(row: Mapping[str, Any]) -> ListedWorker:
+    numbers = [row[key] for key in ("worker", "attempt", "started", "ended")]
+    rank = row["rank"]
+    if not all(map(_is_offset, numbers)) or not (rank is None or _is_offset(rank)):
+        raise ValueError(row)
+    reason, message, exit_status = (sanitized(row[key], _LONGEST) for key in ("reason", "message", "exit_status"))
+    worker, attempt, started, ended = numbers
+    return ListedWorker(
+        worker, rank, attempt, WorkerStatus(row["status"]), reason, message, exit_status, started, ended
+    )
 
 
 def _is_offset(value: Any) -> TypeGuard[int]:

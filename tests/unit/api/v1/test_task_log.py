@@ -12,6 +12,8 @@ import pytest
 from fate_flow.core.model.job import Answer, TaskKey, Worker
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import WorkerStatus
+from fate_flow.core.planning.replicas import COLLECTOR
+from fate_flow.core.wire.v1.queries import listed_data, read_listed
 from fate_flow.engines.local.usage import USAGE
 from tests.kit.api.client_world import GUEST, START, World
 
@@ -95,6 +97,26 @@ def test_what_a_worker_has_used_is_in_the_answer_that_is_no_part_of_following(wo
     used = {"seconds": 20, "processor_seconds": 9, "peak_mb": 95, "has_ended": False}
     assert ask(world, job_id)["usage"] == {**used, "samples": [[10, 5, 95], [20, 9, 90]]}
     assert "usage" not in ask(world, job_id, offset=0)
+
+
+def test_workers_are_listed_from_a_number_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fate_flow.api.v1.outputs.worker_output.MOST_LISTED", 2)
+    job_id = world.add_job()
+    world.add_task(job_id)
+    add_worker(world, job_id, 0, b"one\n")
+    key = TaskKey(job_id, "toy_0", 0, GUEST)
+    with world.store.transaction() as tx:
+        for slot, attempt in ((0, 1), (2, 0), (3, 0), (COLLECTOR, 0)):
+            tx.add_worker(Worker(f"{slot}-{attempt}", key, WorkerStatus.CREATED, "local", "", slot=slot, rank=None,
+                                 attempt=attempt))  # fmt: skip
+    assert "workers" not in ask(world, job_id, attempt=0)
+    said = ask(world, job_id, attempt=0, workers_from=0)
+    found = read_listed(said, GUEST)
+    assert [(one.worker, one.attempt, one.rank) for one in found.workers] == [(0, 1, None), (2, 0, None)]
+    assert (found.count, found.next) == (3, 3)
+    assert listed_data(found) == said["workers"]
+    rest = read_listed(ask(world, job_id, attempt=0, workers_from=found.next), GUEST)
+    assert ([one.worker for one in rest.workers], rest.count, rest.next) == ([3], 3, None)
 
 
 def ask_partner(world: World, said: dict[str, Any], **which: Any) -> Any:

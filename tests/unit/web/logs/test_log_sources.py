@@ -12,13 +12,13 @@ import pytest
 from fate_flow.core.model.errors import OperationFailed, PeerUnreachable
 from fate_flow.core.model.job import Answer, TaskKey
 from fate_flow.core.wire.v1.queries import TaskLogQuery
+from fate_flow.web.logs.partner_places import PartnerPlaces
 from fate_flow.web.logs.sources import (
     DOWNLOAD_SECONDS,
     SEARCH_SECONDS,
     ComponentLog,
     LogSource,
     PartnerLog,
-    partner_logs_at_once,
     search,
 )
 from tests.kit.api.client_world import GUEST, HOST, make_world
@@ -117,7 +117,7 @@ def test_half_of_a_character_in_the_log_of_a_partner_is_shown_as_a_question_mark
 
 
 def test_few_requests_wait_for_logs_of_partners_at_once(tmp_path: Path) -> None:
-    assert [partner_logs_at_once(threads) for threads in (4, 16, 32, 1024)] == [1, 2, 4, 4]
+    assert [PartnerPlaces(threads).count for threads in (4, 16, 32, 1024)] == [1, 2, 4, 4]
     browser = Browser(make_world(tmp_path))
     task = f"/board/jobs/{add_filled_task(browser.world)}/tasks/toy_0"
     said = {"text": "x", "next_offset": 1, "bytes": 1, "status": "exited"}

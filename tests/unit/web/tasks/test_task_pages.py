@@ -228,6 +228,62 @@ def test_a_log_that_is_not_there_is_said_so(browser: Browser, task: str) -> None
     assert browser.get(f"{task}/log/piece?worker=7").status_code == 404
 
 
+def listed(*workers: int, count: int, following: int | None = None) -> Answer:
+    """What a partner answers that lists its workers."""
+    rows = [
+        {"worker": one, "rank": one, "attempt": 1, "status": "exited", "reason": "worker_error", "message": f"<b>{one}",
+         "exit_status": "signal 9", "started": START, "ended": START + 9} for one in workers
+    ]  # fmt: skip
+    return Answer(data={"workers": {"list": rows, "count": count, "next": following}})
+
+
+def test_a_partner_lists_its_workers_if_it_shares_logs(browser: Browser, task: str) -> None:
+    path = f"{task}?party=host-10000&version=1"
+    page = browser.page(path)
+    assert "host 10000 shows only its status here, and no results." in page.readable
+    assert not [one for one, *_ in browser.world.peers.asked if one == HOST], "nobody is asked by a look at the page"
+    [link] = [one for one in links(page) if "listed=0" in one]
+    browser.world.peers.answers = {"/task/log": listed(0, 3, count=5, following=4)}
+    with counted_queries(browser.world) as queries:
+        page = browser.page(link)
+    assert len(of_view(queries)) <= 10, queries
+    assert "2 of 5 workers with the newest process of each, as host 10000 has just said" in page.readable
+    assert "3 3 2 exited" in page.readable
+    assert "<b>3 signal 9" in page.readable
+    assert "flow task log" in page.readable
+    assert 'data-poll="0"' in page.text, "it is not asked again every few seconds"
+    logs = [parse_qs(one.partition("?")[2]) for one in links(page) if "/log?" in one]
+    assert {(one["party"][0], one["worker"][0]) for one in logs} == {("host-10000", "0"), ("host-10000", "3")}
+    assert any("listed=4" in one for one in links(page))
+
+
+@pytest.mark.parametrize(("answer", "text"), [
+    (Answer(retcode=100, retmsg="commands.share_logs is false at host 10000"), "commands.share_logs is false"),
+    (Answer(data={"text": "x"}), "does not list its workers: its release is older"), (Answer(data=[]), "older"),
+    (Answer(data={"workers": 7}), "in a form that this release does not know"),
+    (listed(*range(101), count=101), "in a form that"), (listed(1, count=-1), "in a form that"),
+    (Answer(data={"workers": {"list": [{"worker": "1"}], "count": 1, "next": None}}), "in a form that"),
+    (Answer(data={"workers": {"list": [5], "count": 1, "next": True}}), "in a form that"),
+])  # fmt: skip
+def test_a_partner_that_lists_no_workers_shows_only_its_status(
+    browser: Browser, task: str, answer: Answer, text: str
+) -> None:
+    browser.world.peers.answers = {"/task/log": answer}
+    page = browser.page(f"{task}?party=host-10000&version=1&listed=0").readable
+    assert "host 10000 shows only its status, which is above:" in page
+    assert text in page
+
+
+def test_only_the_initiator_asks_another_party_for_its_workers(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    job_id = world.add_job(party=GUEST, initiator=HOST, status=JobStatus.RUNNING)
+    for party in (HOST, GUEST):
+        world.add_task(job_id, party=party, f_status="running", f_party_status="running")
+    page = Browser(world).page(f"/board/jobs/{job_id}/tasks/toy_0?party=host-10000&listed=0").readable
+    assert "It may list its workers to host 10000, the initiator of the job, and to no other party." in page
+    assert not world.peers.asked
+
+
 def test_a_partner_shows_its_log_if_it_shares_it(browser: Browser, task: str) -> None:
     shared = Answer(data={"text": "hello\n", "next_offset": 6, "bytes": 6, "status": "exited"})
     browser.world.peers.answers = {"/task/log": shared}
