@@ -3,6 +3,7 @@
     _programs.py prometheus      promtool
     _programs.py bubblewrap      bwrap
     _programs.py kustomize       kustomize
+    _programs.py nginx           nginx
     _programs.py browser         chromium, chromedriver, and axe, a script that finds what keeps people out of a page
 
 Packages are unpacked under `.cache/<part>` once (`_debian.py`). axe comes from the npm registry, with a digest;
@@ -48,6 +49,7 @@ class Part:
 PARTS = {
     "prometheus": Part(("prometheus",), {"promtool": "usr/bin/promtool"}),
     "bubblewrap": Part(("bubblewrap",), {"bwrap": "usr/bin/bwrap"}),
+    "nginx": Part(("nginx",), {"nginx": "usr/sbin/nginx"}),
     "browser": Part(
         ("chromium", "chromium-common", "chromium-driver", "fonts-dejavu-core"),
         {"chromium": "usr/lib/chromium/chromium", "chromedriver": "usr/bin/chromedriver"},

@@ -42,6 +42,7 @@ PARTS = {
     "FATE_FLOW_TEST_PROMTOOL": ("PROMTOOL", "promtool", "_programs.py", "prometheus"),
     "FATE_FLOW_TEST_BWRAP": ("SANDBOX", "bwrap", "_programs.py", "bubblewrap"),
     "FATE_FLOW_TEST_KUSTOMIZE": ("KUSTOMIZE", "kustomize", "_programs.py", "kustomize"),
+    "FATE_FLOW_TEST_NGINX": ("NGINX", "nginx", "_programs.py", "nginx"),
 }
 HEAVY_PARTS = {
     "FATE_FLOW_TEST_FATE": ("FATE", "python", "_fate_provider.py", "install", "--json"),

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
+import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http.client import HTTPResponse, HTTPSConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,15 +22,18 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from fate_flow.api.http.client_auth import OF_PARTIES
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.server.engines import kubernetes_workers
 from fate_flow.settings.engines.kubernetes import KubernetesSettings
 from fate_flow.settings.reader import load_settings
 from fate_flow.settings.settings import Settings
 from tests.kit.engines.custom_schemas import problems_of
+from tests.kit.tls import Authority
+from tests.kit.waiting import eventually
 
 CHECKOUT = Path(__file__).parents[3]
-KUSTOMIZE = "FATE_FLOW_TEST_KUSTOMIZE"
+KUSTOMIZE, NGINX = "FATE_FLOW_TEST_KUSTOMIZE", "FATE_FLOW_TEST_NGINX"
 IMAGE = "registry.bank.example/fate_flow:1.12"
 OTHERS = {"AdmissionCheck"}                  # kinds that Kubernetes does not publish
 SPACELESS = {"ClusterRole", "ClusterRoleBinding"}
@@ -89,7 +96,7 @@ def test_the_server_has_what_its_pod_names(rendered: dict[tuple[str, str], Objec
     server, service = rendered["StatefulSet", "fate-flow"], rendered["Service", "fate-flow-workers"]
     settings = conf_of(rendered, tmp_path)
     pod = server["spec"]["template"]
-    [container] = pod["spec"]["containers"]
+    container = server_of(rendered)
     assert container["image"] == IMAGE
     assert ("ServiceAccount", pod["spec"]["serviceAccountName"]) in rendered
     mounts = {one["name"]: Path(one["mountPath"]) for one in container["volumeMounts"]}
@@ -102,6 +109,13 @@ def test_the_server_has_what_its_pod_names(rendered: dict[tuple[str, str], Objec
     assert settings.worker_listen.port == ports_of(container)[port["targetPort"]]
 
 
+def server_of(rendered: dict[tuple[str, str], Object], name: str = "server") -> Object:
+    """The container of this name in the pod of the server."""
+    containers = rendered["StatefulSet", "fate-flow"]["spec"]["template"]["spec"]["containers"]
+    [found] = [one for one in containers if one["name"] == name]
+    return dict(found)
+
+
 def ports_of(container: Object) -> dict[str, int]:
     return {one["name"]: one["containerPort"] for one in container["ports"]}
 
@@ -110,12 +124,21 @@ def test_other_parties_reach_their_listener_and_nobody_reaches_the_port_of_clien
     rendered: dict[tuple[str, str], Object], tmp_path: Path
 ) -> None:
     pod, settings = rendered["StatefulSet", "fate-flow"]["spec"]["template"], conf_of(rendered, tmp_path)
-    ports = ports_of(pod["spec"]["containers"][0])
+    ports = ports_of(server_of(rendered))
     service = rendered["Service", "fate-flow-parties"]["spec"]
     assert service["selector"].items() <= pod["metadata"]["labels"].items()
     assert settings.parties_listen is not None
     assert [ports[one["targetPort"]] for one in service["ports"]] == [settings.parties_listen.port]
     assert (settings.host, settings.http_port in ports.values()) == ("127.0.0.1", False)
+
+
+def test_clients_come_by_a_name_of_the_server_to_nginx(rendered: dict[tuple[str, str], Object], tmp_path: Path) -> None:
+    service, container = rendered["Service", "fate-flow"], server_of(rendered, "clients")
+    [port] = service["spec"]["ports"]
+    assert port["targetPort"] in ports_of(container)
+    assert f"fate-flow.{service['metadata']['namespace']}.svc" in conf_of(rendered, tmp_path).allowed_hosts
+    volumes = {one["name"] for one in rendered["StatefulSet", "fate-flow"]["spec"]["template"]["spec"]["volumes"]}
+    assert {one["name"] for one in container["volumeMounts"]} <= volumes
 
 
 @pytest.mark.parametrize("name", ["fate-flow-workers", "fate-flow-parties"])
@@ -131,7 +154,7 @@ def test_a_server_that_takes_no_new_jobs_is_reached_for_those_that_run(
 def test_the_container_asks_its_server_how_it_is(
     rendered: dict[tuple[str, str], Object], probe: str, path: str, tmp_path: Path
 ) -> None:
-    [container] = rendered["StatefulSet", "fate-flow"]["spec"]["template"]["spec"]["containers"]
+    container = server_of(rendered)
     python, *command = container[probe]["exec"]["command"]
     said: list[tuple[str, int]] = []
 
@@ -184,6 +207,79 @@ def test_the_keys_of_the_party_are_made_once(rendered: dict[tuple[str, str], Obj
         subprocess.run([*shell, script], check=True, env=env, capture_output=True, timeout=60)
         made.append((tmp_path / "home" / "keys" / "tls.pem").read_bytes())
     assert made[0] == made[1]
+
+
+NOT_FOR_CLIENTS = (
+    *(f"{path}x" for path in OF_PARTIES), "/v1/./party/x", "/v1//exchange/x", "/v1/%70arty/x", "/v1/x/../party/list/x",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "status"), [
+    *((path, 403) for path in NOT_FOR_CLIENTS), ("/v1/party/list", 200), ("/v1/job/submit", 200), ("/board/", 200),
+    ("/v1/partyx/x", 200),
+])  # fmt: skip
+def test_clients_reach_with_tls_what_is_not_for_other_parties(clients: Clients, path: str, status: int) -> None:
+    clients.said.clear()
+    assert clients.get(path).status == status
+    assert [one for one, _ in clients.said] == ([path] if status == 200 else [])
+
+
+@dataclass
+class Clients:
+    """nginx with the configuration of the overlay; `said`: the paths that it has passed on, and their answers."""
+
+    port: int
+    context: ssl.SSLContext
+    said: list[tuple[str, int]]
+
+    def get(self, path: str) -> HTTPResponse:
+        connection = HTTPSConnection("127.0.0.1", self.port, timeout=30, context=self.context)
+        connection.request("GET", path, headers={"Host": "fate-flow.federated.svc"})
+        return connection.getresponse()
+
+    def answers(self) -> bool:
+        with suppress(OSError):
+            return self.get("/").status == 200
+        return False
+
+
+@pytest.fixture(scope="module")
+def clients(
+    rendered: dict[tuple[str, str], Object], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Clients]:  # fmt: skip
+    nginx, tmp_path = os.environ.get(NGINX), tmp_path_factory.mktemp("nginx")
+    if not nginx:
+        pytest.skip(f"{NGINX} names no nginx (bin/test gets one)")
+    container, settings = server_of(rendered, "clients"), conf_of(rendered, tmp_path)
+    [port] = ports_of(container).values()
+    mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    program, *options, conf = container["command"]
+    authority = Authority(tmp_path)
+    authority.server_context()
+    for name in ("tls.crt", "tls.key"):                      # the certificate and the key are in one file
+        shutil.copy(tmp_path / "server.pem", tmp_path / name)
+    found: list[tuple[str, int]] = []
+    with answering(200, found) as of_server, socket.create_server(("127.0.0.1", 0)) as listener:
+        mine = listener.getsockname()[1]
+        listener.close()
+        text = rendered["ConfigMap", "fate-flow-clients"]["data"][Path(conf).name]
+        for there, here in (
+            (f"{mounts['clients-tmp']}/", f"{tmp_path}/"), (mounts["clients-tls"], str(tmp_path)),
+            (f"listen {port} ", f"listen 127.0.0.1:{mine} "),
+            (f"http://127.0.0.1:{settings.http_port};", f"http://127.0.0.1:{of_server};"),
+        ):  # fmt: skip
+            assert there in text
+            text = text.replace(there, here)
+        (tmp_path / "nginx.conf").write_text(text, "utf-8")
+        assert (program, Path(conf).parent) == ("nginx", Path(mounts["clients-conf"]))
+        context = ssl.create_default_context(cafile=str(authority.file))
+        with subprocess.Popen([nginx, *options, str(tmp_path / "nginx.conf")], stderr=subprocess.PIPE) as process:
+            world = Clients(mine, context, found)
+            try:
+                eventually(world.answers, "nginx")
+                yield world
+            finally:
+                process.terminate()
 
 
 def test_the_base_has_the_ports_of_the_overlay(rendered: dict[tuple[str, str], Object], tmp_path: Path) -> None:
