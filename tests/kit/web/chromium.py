@@ -92,6 +92,9 @@ class Chromium:
     def accept_question(self) -> None:
         self._ask("POST", "/alert/accept", {})
 
+    def dismiss_question(self) -> None:
+        self._ask("POST", "/alert/dismiss", {})
+
     def text(self, css: str = "body") -> str:
         return str(self._ask("GET", f"/element/{self.find(css)}/text"))
 
@@ -99,6 +102,10 @@ class Chromium:
         """Wait, also for a page that has no such element yet."""
         script = "const one = document.querySelector(arguments[0]); return one ? one.textContent : ''"
         eventually(lambda: text in " ".join(self.run(script, css).split()), f"{text!r} on the page")
+
+    def wait_until(self, script: str, what: str) -> None:
+        """Wait until a script returns true."""
+        eventually(lambda: self.run(script), what)
 
     def resize(self, width: int, height: int) -> None:
         self.run_cdp("Emulation.setDeviceMetricsOverride", {
