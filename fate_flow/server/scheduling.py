@@ -88,6 +88,7 @@ _MOST_EVENTS = 24
 _MOST_PATIENCE = 5.0
 _LONGEST_WORK = 10.0      # the longest time between two readings of the clock in a round, on a slow disk
 _STAND_BY_SECONDS = 1.0   # between two looks whether the process that schedules still does
+_SHARE_OF_POLLS = 0.05    # of a core: after a poll that took more, one is left out
 _CLOCK_STEP = 1.0
 ALIVE_SECONDS = 5.0
 _TIDY_SECONDS, _TIDY_STAND_BY, _TIDY_PAUSE = 60.0, 2.0, 0.1
@@ -123,6 +124,7 @@ class SchedulerLoop:
         self._clock = AwakeClock(time.monotonic)
         self._scheduler = Scheduler(context, self._senders, owner, home_id, self._clock)
         self._is_poll_due = True
+        self._leaves_out_a_poll = False
         self._is_beat_due = False
         self._is_stopping = False
         self._alive_count = 0
@@ -267,15 +269,25 @@ class SchedulerLoop:
         while self._events:
             some = [self._events.popleft() for _ in range(min(len(self._events), _MOST_EVENTS))]
             self._scheduler.step(some)
-        is_alarm = self._scheduler.fire_alarms()
-        if self._is_poll_due or is_alarm:
+        self._scheduler.fire_alarms()
+        if self._is_poll_due:
             self._is_poll_due = False
-            self._scheduler.poll()
+            self._poll()
         if self._is_beat_due:
             self._is_beat_due = False
             self._scheduler.beat()
             self._senders.report_silence()
             self._show_peers()
+
+    def _poll(self) -> None:
+        if self._leaves_out_a_poll:
+            self._leaves_out_a_poll = False
+            self._scheduler.stay_in_charge()
+            return
+        begun = time.thread_time()
+        self._scheduler.poll()
+        took = time.thread_time() - begun
+        self._leaves_out_a_poll = took > _SHARE_OF_POLLS * self._settings.limits.poll_interval
 
     def _take_events(self, payloads: list[bytes]) -> None:
         fresh: dict[SchedulerEvent, None] = {}

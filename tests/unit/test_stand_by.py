@@ -80,7 +80,9 @@ def test_time_for_which_a_process_stood_still_is_no_time_in_which_others_were_si
     """It is stopped while it waits for events, as by the sleep of its machine."""
     stood_still = [0.0]
     seconds = time.monotonic
-    clock = SimpleNamespace(monotonic=lambda: seconds() + stood_still[0], sleep=time.sleep)
+    clock = SimpleNamespace(
+        monotonic=lambda: seconds() + stood_still[0], sleep=time.sleep, thread_time=time.thread_time
+    )  # fmt: skip
     monkeypatch.setattr("fate_flow.server.scheduling.time", clock)
     loop = begin()
 
@@ -131,3 +133,21 @@ def test_another_server_of_the_party_schedules_in_time_after_a_death_at_the_wors
     while not loop._scheduler.is_in_charge:
         loop._round()
     assert death < seconds[0] <= death + (LONGEST_WHEN_LATE if late else LONGEST_FAIL_OVER)
+
+
+def test_after_a_poll_that_took_long_one_is_left_out_but_the_process_stays_in_charge(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = begin()
+    assert loop._scheduler.is_chosen()
+    worked = iter((0.0, 0.2, 1.0, 1.01))
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=time.sleep, thread_time=lambda: next(worked))
+    monkeypatch.setattr("fate_flow.server.scheduling.time", clock)
+    polls, signs, poll = list[int](), list[int](), loop._scheduler.poll
+    monkeypatch.setattr(loop._scheduler, "poll", lambda: (polls.append(len(signs)), poll()))
+    for _ in range(3):
+        loop._poll_due()
+        loop._work()
+        signs.append(loop._scheduler.context.read(lambda tx: tx.scheduler()[1]))
+    assert polls == [0, 2]
+    assert signs == sorted(set(signs))

@@ -188,12 +188,11 @@ def _wait_for(view: JobView, refused: list[Seat], blocking: list[Seat]) -> EndRo
     """End the round; the job is blocked on the first of the parties whose refusal is the hardest to remove."""
     blocked_by = min((seat.blocked_by or Blocker.ANSWER for seat in blocking), key=_HARDEST.index)
     first = min((seat for seat in blocking if (seat.blocked_by or Blocker.ANSWER) is blocked_by), key=_ascending)
-    pauses = _PAUSES_FOR_PEOPLE if blocked_by is Blocker.APPROVAL else 1
     return EndRound(
         wait_reason=_text(blocking),
         blocked_on=first.party.party_id,
         blocked_cores=first.asks.get(first.short_at, first.asked_cores),
-        retry_at=view.now + pauses * view.retry_milliseconds,
+        retry_at=view.now + _pause(view, blocked_by, first),
         was_conflict=_was_conflict(view, refused),
         blocked_by=blocked_by,
         blocked_at=first.short_at,
@@ -202,6 +201,20 @@ def _wait_for(view: JobView, refused: list[Seat], blocking: list[Seat]) -> EndRo
 
 _HARDEST = (Blocker.SIZE, Blocker.APPROVAL, Blocker.ANSWER, Blocker.CAPACITY)
 _PAUSES_FOR_PEOPLE = 5      # a party reports its decision itself; asking again only helps if that report was lost
+_MOST_PAUSES = 3            # less than a request stays pending (`workers/elastic.py`), also after a conflict
+
+
+def _pause(view: JobView, blocked_by: Blocker, first: Seat) -> int:
+    """Return after how many milliseconds the job asks again.
+
+    A party that has capacity again says so itself, so that asking again only helps if this was lost: the pause grows
+    with the time for which the job has waited. A plain v1 party says nothing."""
+    pause = view.retry_milliseconds
+    if blocked_by is Blocker.APPROVAL:
+        return _PAUSES_FOR_PEOPLE * pause
+    if blocked_by is Blocker.CAPACITY and not first.is_plain_v1:
+        return max(pause, min((view.now - view.job.queued) // 4, _MOST_PAUSES * pause))
+    return pause
 
 
 def _text(refused: list[Seat]) -> str:

@@ -45,7 +45,7 @@ class Pending:
     capacity_notices: tuple[CapacityNotice, ...] = ()         # for the scheduler
     is_notice_declined: bool = False                          # a job has declined a capacity notice
     hints: tuple[Command, ...] = ()                           # sent once after the commit, and not stored
-    alarms: tuple[int, ...] = ()                              # steady times at which the scheduler must look again
+    alarms: tuple[tuple[int, str], ...] = ()     # steady times, and the jobs to look at then; empty: the outbox
     observed: tuple[tuple[Measure, float], ...] = ()          # values for histograms
     steps: tuple[Step, ...] = ()                              # for spans, besides the moves
     begins: tuple[tuple[int, int], ...] = ()     # of each command of a request: the moves and the steps before it
@@ -83,8 +83,8 @@ class Pending:
     def with_recorded(self, entry: NewEntry) -> Pending:
         return changed(self, recorded=(*self.recorded, entry))
 
-    def with_alarm(self, steady: int) -> Pending:
-        return changed(self, alarms=(*self.alarms, steady))
+    def with_alarm(self, steady: int, job_id: str) -> Pending:
+        return changed(self, alarms=(*self.alarms, (steady, job_id)))
 
     def with_hints(self, commands: Iterable[Command]) -> Pending:
         return changed(self, hints=(*self.hints, *commands))

@@ -138,9 +138,9 @@ class UnitOfWork:
         """Note that the queue must look at this job in any case."""
         self.pending = self.pending.with_reconsidered(job_id)
 
-    def wake_at(self, steady: int) -> None:
-        """Let the scheduler look again at this steady time."""
-        self.pending = self.pending.with_alarm(steady)
+    def wake_at(self, steady: int, job_id: str = "") -> None:
+        """Let the scheduler look at this job again at this steady time; without one, at what is in the outbox."""
+        self.pending = self.pending.with_alarm(steady, job_id)
 
     def send(self, command: Command) -> None:
         """Put a command into the outbox of another party."""

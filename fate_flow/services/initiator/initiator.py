@@ -75,7 +75,7 @@ class Coordinator:
                 self._actions.carry_out(unit, job, action)
             last = plan
             may_begin_round = False  # one round only: if it ends at once, the queue decides about the next
-        unit.wake_at(unit.steady)
+        unit.wake_at(unit.steady, job_id)
 
     def _dispatch(self, unit: UnitOfWork, command: Command) -> None:
         """Carry out a command to the own party at once; send one to another party through the outbox."""

@@ -94,7 +94,7 @@ def all_rejoined(unit: UnitOfWork, job: Job, _: AllRejoined) -> None:
 
 def requeue(unit: UnitOfWork, job: Job, action: RequeueJob) -> None:
     requeue_job(unit, job, action.wait_reason, action.retry_at)
-    unit.wake_at(action.retry_at)
+    unit.wake_at(action.retry_at, job.job_id)
     why = pausing(action.wait_reason, action.retry_at - unit.steady)
     unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id} waits: {why}")
 
@@ -105,13 +105,13 @@ def set_progress(unit: UnitOfWork, job: Job, action: Progress) -> None:
 
 def force_stop(unit: UnitOfWork, job: Job, action: ForceStop) -> None:
     unit.tx.force_stop_sent(job.key, action.stop_by)
-    unit.wake_at(action.stop_by)
+    unit.wake_at(action.stop_by, job.job_id)
 
 
 def arm(unit: UnitOfWork, job: Job, action: Arm) -> None:
     timers = _timers(unit, job)
     unit.tx.set_timers(job.key, {**timers, action.key: timers.get(action.key, action.at)})
-    unit.wake_at(action.at)
+    unit.wake_at(action.at, job.job_id)
 
 
 def disarm(unit: UnitOfWork, job: Job, action: Disarm) -> None:

@@ -63,7 +63,7 @@ class ReservationRounds:
         if action.wait_reason:
             # A party with two seats had capacity for one only: it has no more capacity now than before.
             unit.undo_free(action.blocked_on, job.job_id)
-            unit.wake_at(retry_at)
+            unit.wake_at(retry_at, job.job_id)
             unit.note(Event.RESOURCE_ANSWERED, job_id=job.job_id, operation="apply", outcome="failed")
             unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id} waits: {action.wait_reason}")
             if overtaken == (job.round_number, action.blocked_on):

@@ -18,7 +18,7 @@ def lease_seat(unit: UnitOfWork, seat: Seat, lease: int) -> None:
     renew_at = unit.steady + lease // 3 if lease else 0
     unit.tx.lease_seat(seat, lease, renew_at)
     if lease:
-        unit.wake_at(renew_at)
+        unit.wake_at(renew_at, seat.job_id)
 
 
 def is_refused(seat: Seat) -> bool:

@@ -45,7 +45,7 @@ def new_version(unit: UnitOfWork, job: Job, action: NewVersion) -> None:
         for party in task.parties
     ]
     unit.tx.add_tasks(rows, job, document)
-    unit.wake_at(action.retry_at)
+    unit.wake_at(action.retry_at, job.job_id)
     note_version(unit, rows[0].key, action.why.caused_by or str(job.party), action.why.reason, action.why.message)
     task_id = rows[0].key.task_id
     unit.note(Event.TASK_VERSION_CREATED, job_id=job.job_id, task_id=task_id, task_version=action.version)

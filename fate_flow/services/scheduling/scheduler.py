@@ -81,7 +81,7 @@ class Scheduler:
         self._is_chosen = False
         self._in_flight: set[int] = set()
         self._newest_command = 0
-        self._alarms: list[int] = []            # steady time
+        self._alarms: list[tuple[int, str]] = []            # as in `Pending.alarms`
         self._collecting: set[TaskKey] = set()
         self._unsure: frozenset[str] = frozenset()      # parties of which any answer is an event
 
@@ -257,7 +257,7 @@ class Scheduler:
         if command.kind is CommandKind.TASK_COLLECT:
             self._collecting.discard(command.task_key)
         if self._initiator.must_ask_later(unit, command, answer):
-            unit.wake_at(unit.steady + self.context.rules.retry_wait)      # the poll finds it in the outbox
+            unit.wake_at(unit.steady + self.context.rules.retry_wait)      # it is still in the outbox
             return
         if not unit.tx.take_command(command.id):
             return
@@ -342,8 +342,8 @@ class Scheduler:
 
     def _committed(self, unit: UnitOfWork) -> None:
         """Send what the committed transaction has stored."""
-        for at in unit.pending.alarms:
-            heapq.heappush(self._alarms, at)
+        for one in unit.pending.alarms:
+            heapq.heappush(self._alarms, one)
         self._post(unit.pending.outgoing)
         if unit.pending.hints:
             self._notifier.sent(unit)
@@ -384,14 +384,18 @@ class Scheduler:
 
         self._carry_out(observe_all)
 
+    def stay_in_charge(self) -> None:
+        """Show in place of a poll that this process still schedules."""
+        self._carry_out(lambda _: None)
+
     def _rounds(self, unit: UnitOfWork, jobs: Sequence[Job]) -> None:
         mine = [job for job in jobs if job.is_initiator]
         runs = (JobStatus.RUNNING, JobStatus.STOPPING)
         self._round(unit, "running", [job for job in mine if job.status in runs])
-        self._round(unit, "ready", [job for job in mine if job.status not in runs and not job.rerun_signal])
+        self._round(unit, "ready", [job for job in mine if job.status not in runs and _is_to_decide(job)])
         self._round(unit, "rerun", [job for job in mine if job.rerun_signal])
         unit.touch(*unit.tx.cancelled_waiting(), *unit.tx.jobs_to_forget())
-        unit.touch(*(job.job_id for job in jobs if not job.is_initiator))
+        unit.touch(*(job.job_id for job in jobs if not job.is_initiator and job.status is JobStatus.STOPPING))
 
     def _round(self, unit: UnitOfWork, kind: str, jobs: Sequence[Job]) -> None:
         if not jobs:
@@ -404,16 +408,36 @@ class Scheduler:
         unit.note(Event.ROUND_FINISHED, kind=kind)
 
     def fire_alarms(self) -> bool:
-        """Return whether an alarm is due, and remove the due ones."""
-        is_due, now = False, self._steady.now()
-        while self._alarms and self._alarms[0] <= now:
-            heapq.heappop(self._alarms)
-            is_due = True
-        return is_due
+        """Look at the jobs whose alarms are due; return whether there are any.
+
+        A poll looks at all jobs, so it would cost more the more of them wait."""
+        due, now = dict[str, None](), self._steady.now()
+        while self._alarms and self._alarms[0][0] <= now:
+            due[heapq.heappop(self._alarms)[1]] = None
+
+        def look(unit: UnitOfWork) -> None:
+            for job_id in due:
+                if job_id:
+                    self._look_at(unit, job_id)
+                else:
+                    self._newest_command = 0
+                    unit.pending = unit.pending.with_outgoing(self._pick_up(unit.tx))
+            self._settle(unit)
+
+        if due:
+            self._carry_out(look)
+        return bool(due)
+
+    def _look_at(self, unit: UnitOfWork, job_id: str) -> None:
+        """Advance a job; if it waits, the queue decides whether it may begin a reservation round."""
+        unit.touch(job_id)
+        job = unit.tx.job_here(job_id)
+        if job is not None and job.status is JobStatus.WAITING:
+            unit.lengthen_queue()
 
     def seconds_to_alarm(self) -> float | None:
         """Return the seconds until the next alarm; None if there is none."""
-        return max(0.0, (self._alarms[0] - self._steady.now()) / 1000) if self._alarms else None
+        return max(0.0, (self._alarms[0][0] - self._steady.now()) / 1000) if self._alarms else None
 
     def beat(self) -> None:
         """Send one heartbeat to every party that runs something for us, for any number of jobs.
@@ -437,6 +461,13 @@ class Scheduler:
         self._unsure = frozenset(seat.party.party_id for seat in doubtful)
         every = {*tx.parties_with_seats(), *self._unsure, *self._initiators}
         return beats_for(tx, sorted(every - {self.context.party_id, "0"}), doubtful)
+
+
+def _is_to_decide(job: Job) -> bool:
+    """Return whether the initiator may have to do something for a job that does not run. A job that only waits is the
+    queue's."""
+    is_idle = job.status is JobStatus.WAITING and not job.ready_owner and job.reason is None
+    return not (is_idle or job.rerun_signal)
 
 
 def _runs_for_another(job: Job) -> bool:

@@ -28,8 +28,8 @@ def durations_by_the_wall_clock() -> Iterator[None]:
 def youngest_first() -> AbstractContextManager[Any]:
     keep = QueueRounds._candidates
 
-    def candidates(self: Any, unit: UnitOfWork, heads: Any) -> Any:
-        return keep(self, unit, heads)[::-1][:1]
+    def candidates(self: Any, unit: UnitOfWork, heads: Any, asked: Any) -> Any:
+        return keep(self, unit, heads, asked)[::-1][:1]
 
     return patch.object(QueueRounds, "_candidates", candidates)
 

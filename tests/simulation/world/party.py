@@ -334,8 +334,8 @@ class Server:
     def _work(self) -> None:
         while self._events:
             self.scheduler.step([self._events.popleft() for _ in range(min(len(self._events), _MOST_EVENTS))])
-        is_alarm = self.scheduler.fire_alarms()
-        if self._is_poll_due or is_alarm:
+        self.scheduler.fire_alarms()
+        if self._is_poll_due:
             self._is_poll_due = False
             self.scheduler.poll()
         if self._is_beat_due:

@@ -148,7 +148,25 @@ def test_when_all_have_answered_the_reservation_round_ends_with_a_reason_to_wait
     returned = to(GUEST, CommandKind.RETURN, turn=3, still_wants=True)
     assert found[:2] == [MoveSeat(held, SeatStatus.JOINED), returned]
     text = f"host 10000 {FULL}; host 10001 {FULL}"
-    assert found[2:] == [EndRound(text, "10000", 2, NOW + 2_000, was_conflict=True, blocked_by=Blocker.CAPACITY)]
+    assert found[2:] == [EndRound(text, "10000", 2, NOW + 6_000, was_conflict=True, blocked_by=Blocker.CAPACITY)]
+
+
+@pytest.mark.parametrize(
+    ("waited", "seat", "pause"),
+    [
+        (0, {}, 2_000), (8_000, {}, 2_000), (16_000, {}, 4_000), (3_600_000, {}, 6_000),
+        (3_600_000, {"is_plain_v1": True}, 2_000),
+        (3_600_000, {"blocked_by": Blocker.SIZE}, 2_000), (3_600_000, {"blocked_by": Blocker.ANSWER}, 2_000),
+        (3_600_000, {"blocked_by": Blocker.APPROVAL}, 10_000),
+    ],
+    ids=lambda one: str(one),
+)  # fmt: skip
+def test_who_says_when_it_has_capacity_again_is_asked_less_often_the_longer_the_job_has_waited(
+    waited: int, seat: dict[str, Any], pause: int
+) -> None:
+    [end] = plan(in_round(replace(full(HOST), **seat), queued=NOW - waited))
+    assert isinstance(end, EndRound)
+    assert end.retry_at == NOW + pause
 
 
 @pytest.mark.parametrize("blocked_by", [Blocker.SIZE, Blocker.ANSWER, None])

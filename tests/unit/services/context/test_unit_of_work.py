@@ -39,7 +39,7 @@ def do_all(unit: UnitOfWork, word: str) -> None:
     unit.touch(word)
     unit.free("9999", word)
     unit.after_commit(RemoveJobFolder(word))
-    unit.wake_at(7)
+    unit.wake_at(7, "j")
     unit.lengthen_queue()
 
 

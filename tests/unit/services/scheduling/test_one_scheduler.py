@@ -185,7 +185,6 @@ def test_a_blocked_job_is_asked_for_again_when_its_time_has_come() -> None:
     assert job_of(process).status is JobStatus.WAITING
     process.seconds += RULES.retry_wait / 1000
     assert process.scheduler.fire_alarms()
-    process.scheduler.poll()
     assert job_of(process).status is JobStatus.RUNNING
 
 
