@@ -131,7 +131,7 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("the outbox is forgotten at a restart", queue_bugs.outbox_is_forgotten_at_a_restart, _DEATHS, first=25),
         Mutant("a rerun keeps the run", rerun_bugs.a_rerun_keeps_the_run, _RERUNS, first=25),
         Mutant("a party takes a rerun while it drains", rerun_bugs.takes_a_rerun_while_it_drains,
-               _SLOW_RERUNS, first=223),
+               _SLOW_RERUNS, first=109),
         Mutant("a rerun forgets the parameters", rerun_bugs.a_rerun_forgets_the_parameters, _CHANGES, first=1512),
         Mutant("a reservation round before all know of the rerun", rerun_bugs.has_a_reservation_round_before_all_know,
                _RERUNS, first=20),
