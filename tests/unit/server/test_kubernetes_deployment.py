@@ -174,12 +174,13 @@ def test_the_container_asks_its_server_how_it_is(
 
 @contextmanager
 def answering(status: int, said: list[tuple[str, int]]) -> Iterator[int]:
-    """Yield the port of a server that answers everything with this status."""
+    """Yield the port of a server that answers everything with this status, and the key that signs the request."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             said.append((self.path, status))
             self.send_response(status)
+            self.send_header("Signed-With", self.headers.get("APP_KEY", ""))
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
@@ -220,7 +221,8 @@ NOT_FOR_CLIENTS = (
 ])  # fmt: skip
 def test_clients_reach_with_tls_what_is_not_for_other_parties(clients: Clients, path: str, status: int) -> None:
     clients.said.clear()
-    assert clients.get(path).status == status
+    answer = clients.get(path)
+    assert (answer.status, answer.headers["Signed-With"]) == (status, "k" if status == 200 else None)
     assert [one for one, _ in clients.said] == ([path] if status == 200 else [])
 
 
@@ -234,7 +236,7 @@ class Clients:
 
     def get(self, path: str) -> HTTPResponse:
         connection = HTTPSConnection("127.0.0.1", self.port, timeout=30, context=self.context)
-        connection.request("GET", path, headers={"Host": "fate-flow.federated.svc"})
+        connection.request("GET", path, headers={"Host": "fate-flow.federated.svc", "APP_KEY": "k"})
         return connection.getresponse()
 
     def answers(self) -> bool:
