@@ -36,6 +36,7 @@ ANSWER_SECONDS = 600.0
 BUSY_RETRIES = 5
 MOST_BUSY_SECONDS = 10.0
 _CHUNK = 256 * 1024
+_AUTHORITIES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")      # as requests has them
 MOST_BYTES = 256 * 1024 * 1024
 """The longest answer that is read, unless it is a file; a server sends documents of up to 64 MiB."""
 
@@ -146,6 +147,7 @@ class Client:
         session = requests.Session()
         # A proxy named by the environment cannot reach a loopback address of this machine.
         session.trust_env = not _is_loopback(urlsplit(self.url).hostname or "")
+        session.verify = next((path for name in _AUTHORITIES if (path := os.environ.get(name))), True)
         return session
 
     def _send(
@@ -178,6 +180,11 @@ class Client:
                 raise NoAnswer(
                     f"no server answers at {self.url}: is it started? bin/service.sh start",
                     {"retcode": 100, "retmsg": refused},
+                ) from error
+            if _is_not_trusted(error):
+                raise NoAnswer(
+                    f"{self.url} shows a certificate that is not trusted here: {_AUTHORITIES[0]}=FILE names a file "
+                    "with that of the authority that vouches for it"
                 ) from error
             what = f"did not answer within {self._seconds[1]:g} s" if _is_timeout(error) else "broke the connection"
             raise NoAnswer(f"{self.url} {what}; it is unknown whether the request was carried out") from error
@@ -242,6 +249,13 @@ def _never_arrived(error: requests.RequestException) -> bool:
 
     reason = getattr(error.args[0], "reason", None) if error.args else None
     return isinstance(error, ConnectTimeout) or isinstance(reason, NewConnectionError)
+
+
+def _is_not_trusted(error: requests.RequestException) -> bool:
+    """Return whether the handshake has failed for the certificate of the server: nothing was sent then."""
+    from requests.exceptions import SSLError
+
+    return isinstance(error, SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error)
 
 
 def _is_timeout(error: requests.RequestException) -> bool:

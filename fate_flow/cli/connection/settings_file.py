@@ -1,7 +1,7 @@
 """The server that `flow` talks to: `--server`, or the one that `flow init` stored.
 
-The file has the same keys as the genuine client's. If it names a server configuration, each command reads that file
-again, and so follows a changed port.
+The file has the same keys as the genuine client's, and `url` if it was given. If it names a server configuration, each
+command reads that file again, and so follows a changed port.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from fate_flow.engines.local.worker import write_atomically
 from fate_flow.settings.client_keys import ClientKeys, choose_client_keys
 
 KEYS = ("api_version", "ip", "port", "server_conf_path", "app_key", "secret_key")
+URL = "url"
 NOT_INITIALIZED = (
     "no server is configured: run `flow init --ip 127.0.0.1 --port 9380` or `flow init -c conf/service_conf.yaml` once,"
     " or name the server each time: flow --server http://127.0.0.1:9380 ... (or FATE_FLOW_SERVER)"
@@ -68,8 +69,11 @@ def address_of(known: Mapping[str, Any]) -> Address:
     """Return the server that these settings mean. Raise BadServer."""
     if known.get("server_conf_path"):
         return _address_in(Path(str(known["server_conf_path"])))
+    keys = (known.get("app_key"), known.get("secret_key"))
+    if known.get(URL):
+        return _with_keys(Address(_checked(str(known[URL])), *(str(one or "") for one in keys)))
     if known.get("ip") and known.get("port"):
-        return _with_keys(_address(known["ip"], known["port"], known.get("app_key"), known.get("secret_key")))
+        return _with_keys(_address(known["ip"], known["port"], *keys))
     raise BadServer(NOT_INITIALIZED)
 
 
@@ -83,7 +87,7 @@ def store(values: Mapping[str, Any], profile: str = "") -> None:
     """Write the file with these settings alone; only this user may read it."""
     path = settings_path(profile)
     path.parent.mkdir(parents=True, exist_ok=True)
-    document = {key: values.get(key) for key in KEYS}
+    document = {key: values.get(key) for key in KEYS} | ({URL: values[URL]} if values.get(URL) else {})
     write_atomically(path, yaml.safe_dump(document, sort_keys=False), mode=0o600)
 
 

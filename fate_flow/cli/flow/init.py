@@ -18,6 +18,7 @@ from fate_flow.cli.input.options import given
 @click.option(
     "-c", "--server-conf-path", type=click.Path(exists=True, dir_okay=False), help="The server's service_conf.yaml."
 )
+@click.option("--url", help="URL of the server, such as https://fate.bank.example, instead of --ip and --port.")
 @click.option("--ip", help="Address of the server.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the server.")
 @click.option("--app-key", help="App key for signing requests.")
@@ -32,6 +33,7 @@ def init(reset: bool, **options: Any) -> None:
     \b
     Example: flow init --ip 127.0.0.1 --port 9380
              flow init -c conf/service_conf.yaml
+             flow init --url https://fate.bank.example --app-key KEY --secret-key SECRET
              flow init -c bank.yaml --profile bank      (then: flow --profile bank job list)
     """
     profile = profile_in(click.get_current_context())
@@ -41,8 +43,12 @@ def init(reset: bool, **options: Any) -> None:
         print_json({"retcode": 0, "retmsg": "Fate Flow CLI has been reset successfully. "
                     "Please do initialization again before you using flow CLI v2."})  # fmt: skip
         return
-    settings = _merged(_known(profile), given(options))
-    if not settings.get("server_conf_path") and not (settings.get("ip") and settings.get("port")):
+    options = given(options)
+    if settings_file.URL in options and {"server_conf_path", "ip", "port"} & options.keys():
+        raise click.UsageError("--url: is given instead of -c, --ip and --port, not besides")
+    settings = _merged(_known(profile), options)
+    has_address = settings.get(settings_file.URL) or (settings.get("ip") and settings.get("port"))
+    if not settings.get("server_conf_path") and not has_address:
         print_json({"retcode": 100, "retmsg": "Fate Flow CLI initialization failed. Please provides server "
                     "configuration file path or server http ip address and port information."})  # fmt: skip
         raise SystemExit(2)
@@ -65,6 +71,9 @@ def _merged(known: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     """Merge the options into the stored settings. The latest way to name a server wins: an address replaces a file."""
     if "server_conf_path" in options:
         options["server_conf_path"] = str(Path(options["server_conf_path"]).absolute())
+        options.setdefault(settings_file.URL, None)
+    elif settings_file.URL in options:
+        options |= {"server_conf_path": None, "ip": None, "port": None}
     elif "ip" in options or "port" in options:
-        options["server_conf_path"] = None
+        options |= {"server_conf_path": None, settings_file.URL: None}
     return {**known, **options, "api_version": "v1"}

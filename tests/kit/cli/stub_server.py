@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import ssl
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -71,7 +72,9 @@ class Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def running_stub() -> Iterator[Stub]:
+def running_stub(tls: ssl.SSLContext | None = None) -> Iterator[Stub]:
+    """`tls`: what it shows to its clients; None: it speaks no TLS."""
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -106,7 +109,9 @@ def running_stub() -> Iterator[Stub]:
             pass
 
     server = Server(("127.0.0.1", 0), Handler)
-    stub = Stub(f"http://127.0.0.1:{server.server_port}")
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    stub = Stub(f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}")
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
