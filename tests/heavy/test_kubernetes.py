@@ -114,7 +114,7 @@ def site(kubernetes: RealKubernetes, applied: str) -> Site:
 def test_the_manifests_for_operators_are_applied(kubernetes: RealKubernetes, applied: str) -> None:
     made = {line.partition(" ")[0] for line in applied.splitlines() if line.endswith("created")}
     assert made == {
-        "configmap/fate-flow", "service/fate-flow-workers", "serviceaccount/fate-flow",
+        "configmap/fate-flow", "service/fate-flow-parties", "service/fate-flow-workers", "serviceaccount/fate-flow",
         "serviceaccount/fate-flow-worker", "role.rbac.authorization.k8s.io/fate-flow",
         "rolebinding.rbac.authorization.k8s.io/fate-flow",
         "statefulset.apps/fate-flow",
