@@ -28,6 +28,7 @@ PACKAGE = Path(__file__).parents[2]
 _PR_SET_PDEATHSIG = 1
 _FAILED = 1
 _CONNECT_SECONDS = 10.0
+BESIDE = "beside.json"
 
 log = logging.getLogger("fate_flow.provider")
 
@@ -91,14 +92,24 @@ class Warm:
 
     def __init__(self, connection: socket.socket, folder: Path) -> None:
         self._connection, self._folder = connection, folder
+        self._lines = connection.makefile("rb")
 
     def begin(self) -> None:
         order = {"folder": str(self._folder), "cwd": os.getcwd(), "env": dict(os.environ)}
         socket.send_fds(self._connection, [json.dumps(order).encode()], [1, 2])
+        self._note("guard", self._lines.readline().split())
 
     def exit_code(self) -> int:
-        said = self._connection.recv(16)
-        return int(said) if said else -signal.SIGKILL       # the guard was killed, and the component with it
+        code, *used = self._lines.readline().split() or [b""]
+        self._note("used", used)
+        return int(code) if code else -signal.SIGKILL       # the guard was killed, and the component with it
+
+    def _note(self, what: str, numbers: list[bytes]) -> None:
+        """Let the runner of this worker know of processes that are not below it (`engines/local/usage.py`)."""
+        with suppress(OSError):
+            draft = self._folder / f".{BESIDE}"
+            draft.write_text(json.dumps({what: [float(one) for one in numbers]}))
+            draft.replace(self._folder / BESIDE)
 
 
 def _warm(path: str, folder: Path) -> Warm | None:

@@ -1,8 +1,9 @@
 """The warm process of a provider: `PYTHON -I warm.py MODULE SOCKET`. It has imported the provider, and forks workers.
 
 It describes all components to itself, which imports them, and then waits at a Unix socket for `execute.py`. For each
-worker it forks a guard, which forks the component: the guard ends the component when the connection ends, and says how
-it ended. The guard does not need this process any more, so workers outlive it. This process ends with its parent.
+worker it forks a guard, which says its number and forks the component. The guard ends the component when the connection
+ends, and says how it ended and what it has used. The guard does not need this process any more, so workers outlive it.
+This process ends with its parent.
 """
 
 from __future__ import annotations
@@ -102,14 +103,16 @@ def _guard(module: str, connection: socket.socket) -> NoReturn:
 
 
 def _run(module: str, order: dict[str, Any], outputs: list[int], connection: socket.socket) -> None:
+    connection.sendall(f"{os.getpid()}\n".encode())
     component = os.fork()
     if component == 0:
         _become_component(module, order, outputs)
     for output in outputs:
         os.close(output)
     if _ends(component, connection):
-        _, status = os.waitpid(component, 0)
-        connection.sendall(str(os.waitstatus_to_exitcode(status)).encode())
+        _, status, used = os.wait4(component, 0)
+        seconds, kilobytes = used.ru_utime + used.ru_stime, used.ru_maxrss
+        connection.sendall(f"{os.waitstatus_to_exitcode(status)} {seconds:.2f} {kilobytes}\n".encode())
 
 
 def _ends(component: int, connection: socket.socket) -> bool:

@@ -90,9 +90,10 @@ def own_children() -> list[int]:
     return []
 
 
-def descendants() -> list[int]:
-    """Return the processes below this one, also dead ones; any thread may ask. [] if the kernel has no such lists."""
-    found, parents = list[int](), [os.getpid()]
+def descendants(root: int = 0) -> list[int]:
+    """Return the processes below this one, or below another, also dead ones; any thread may ask. [] if the kernel has
+    no such lists."""
+    found, parents = list[int](), [root or os.getpid()]
     while parents:
         children = [child for parent in parents for child in _children_of(parent)]
         found += children

@@ -9,9 +9,11 @@ from typing import Any
 from fate_flow.web.charts.tables import number_of
 from fate_flow.web.charts.values import Block, table_of
 
+_CUT = " ≤ "
 MOST_NODES = 255
 """Nodes of one tree that are drawn; a larger one has its table alone."""
-_WIDE, _HIGH, BOX, TALL = 132, 74, 120, 44
+_WIDE, _HIGH, TALL = 160, 74, 44
+_LONGEST = 19                # characters of a text in a box
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def drawn_tree(tree: Tree) -> DrawnTree:
         if one.number not in below and one.number not in depths:
             place(one.number, 0)
     nodes = tuple(
-        DrawnNode(middles[one.number], depths[one.number] * _HIGH + 2, one.text, one.place, one.is_leaf)
+        DrawnNode(middles[one.number], depths[one.number] * _HIGH + 2, _short(one.text), one.place, one.is_leaf)
         for one in tree.nodes if one.number in depths
     )  # fmt: skip
     edges = tuple(
@@ -96,6 +98,15 @@ def drawn_tree(tree: Tree) -> DrawnTree:
     return DrawnTree(max(1, leaves) * _WIDE, (max(depths.values(), default=0) + 1) * _HIGH, nodes, edges)
 
 
+def _short(text: str) -> str:
+    """Return a text as a box has it: a long name is cut, and not where it is split."""
+    if len(text) <= _LONGEST:
+        return text
+    name, cut, number = text.rpartition(_CUT)
+    kept = max(1, _LONGEST - len(cut + number) - 1)
+    return f"{(name or number)[:kept]}…{cut}{number}" if name else f"{number[:_LONGEST - 1]}…"
+
+
 def _node(one: Mapping[str, Any], names: Mapping[str, Any]) -> TreeNode:
     left, right = (at if isinstance(at := one.get(key), int) and not one.get("is_leaf") else -1 for key in ("l", "r"))
     rows = one.get("sample_num")
@@ -104,8 +115,12 @@ def _node(one: Mapping[str, Any], names: Mapping[str, Any]) -> TreeNode:
         text = "leaf" if weight is None else f"weight {weight:.4g}"
     else:
         fid, cut = one.get("fid"), one.get("bid")
-        named = str(names.get(str(fid), "another party's column" if fid is None else f"column {fid}"))
-        text = named if cut is None else f"{named} ≤ bin {cut}"
+        # What is split at another party is known there alone; the party stands below.
+        unnamed = "its column" if fid is None else fid if isinstance(fid, str) else f"column {fid}"
+        named = str(names.get(str(fid), unnamed))
+        # FATE 2.2 stores the value at which a column is split where others store the number of the bin.
+        at = f"{cut:.4g}" if isinstance(cut, float) else f"bin {cut}"
+        text = named if cut is None else f"{named}{_CUT}{at}"
     place = str(one.get("sitename") or "")
     count = f"{rows} rows" if isinstance(rows, int) else ""
     return TreeNode(int(one["nid"]), text, ", ".join(filter(None, (place, count))), left, right)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fate_flow.components.provider_process.execute import BESIDE
 from fate_flow.core.model.resources import UsageSample, WorkerUsage
 from fate_flow.engines.local.usage import FIRST_SECONDS, USAGE, UsageLog, usage_in
 from tests.kit.waiting import eventually
@@ -77,7 +79,36 @@ def test_a_runner_looks_while_its_worker_lives_and_sums_up_at_its_end(tmp_path: 
     assert found.end is not None
     assert found.end.processor_seconds > 0
     assert found.end.seconds >= found.samples[-1].seconds
-    assert all(1 < one.memory_mb < 1_000 for one in found.samples)
+    assert 1 < max(one.memory_mb for one in found.samples) < 1_000
+
+
+def test_a_component_beside_the_worker_counts_too(tmp_path: Path) -> None:
+    """It is a child of a guard that is no child of the runner, as the worker has noted."""
+    guard = subprocess.Popen(
+        [sys.executable, "-c", f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {BUSY + 'input()'!r}])"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    assert guard.stdout is not None
+    assert guard.stdout.readline()
+    place = tmp_path / BESIDE
+    place.write_text(json.dumps({"guard": [float(guard.pid)]}))
+    idle = "print(1, flush=True); input()"
+    try:
+        found = usage_of_a_child(idle, tmp_path)
+        [sample] = found.samples
+        assert sample.processor_seconds >= 0.2
+        assert sample.memory_mb > 60
+        assert found.end is not None
+        assert found.end.processor_seconds >= 0.2, "what the last look has seen, since nobody has said more"
+        for used, seconds in (([90.5, 2_048_000.0], 90.5), ([90.5], 0), (["x", 2.0], 0), ([-1.0, 2.0], 0)):
+            (tmp_path / USAGE).unlink()
+            place.write_text(json.dumps({"used": used}))
+            end = usage_of_a_child(idle, tmp_path).end
+            assert end is not None
+            assert seconds <= end.processor_seconds < seconds + 30
+            assert (end.memory_mb == 2_000) is (seconds > 0)
+    finally:
+        guard.communicate(b"\n")
 
 
 def test_looks_become_rarer_and_stay_few(tmp_path: Path) -> None:

@@ -125,6 +125,22 @@ def test_what_is_a_correlation(value: Any, expected: bool) -> None:
     assert is_correlation(value) is expected
 
 
+@pytest.mark.parametrize(("fid", "bid", "shown", "drawn"), [
+    ("age", 12, "age ≤ bin 12", "age ≤ bin 12"), (0, 12, "column 0 ≤ bin 12", "column 0 ≤ bin 12"),
+    ("age", -0.26739999651908875, "age ≤ -0.2674", "age ≤ -0.2674"), (None, None, "its column", "its column"),
+    ("monthly_income_of_household", 12, "monthly_income_of_household ≤ bin 12", "monthly_i… ≤ bin 12"),
+    ("monthly_income_of_household", None, "monthly_income_of_household", "monthly_income_of_…"),
+])  # fmt: skip
+def test_a_box_shows_where_it_splits_also_by_a_long_name(fid: object, bid: object, shown: str, drawn: str) -> None:
+    node = {"nid": 0, "l": 1, "r": 2, "fid": fid, "bid": bid, "sample_num": 9, "sitename": "host_10000"}
+    block = tree_block("t", [node], {})
+    assert block is not None
+    assert block.table.rows[0][1] == shown, "the table has all of it"
+    assert isinstance(block.drawing, Tree)
+    [one] = drawn_tree(block.drawing).nodes
+    assert (one.text, one.place) == (drawn, "host_10000, 9 rows")
+
+
 def test_trees_are_drawn_with_names_and_importance() -> None:
     found = blocks(MODEL)
     assert list(found) == ["Feature importance", "Tree 1 of 2", "Tree 2 of 2"]
@@ -133,8 +149,8 @@ def test_trees_are_drawn_with_names_and_importance() -> None:
     assert isinstance(tree, Tree)
     drawn = drawn_tree(tree)
     assert [(one.text, one.x, one.y, one.is_leaf) for one in drawn.nodes] == [
-        ("age ≤ bin 3", 231.0, 2, False), ("income ≤ bin 3", 132.0, 76, False), ("weight 0.2", 330.0, 76, True),
-        ("weight 0.3", 66.0, 150, True), ("weight 0.4", 198.0, 150, True),
+        ("age ≤ bin 3", 280.0, 2, False), ("income ≤ bin 3", 160.0, 76, False), ("weight 0.2", 400.0, 76, True),
+        ("weight 0.3", 80.0, 150, True), ("weight 0.4", 240.0, 150, True),
     ]  # fmt: skip
     assert len(drawn.edges) == 4
     assert drawn.nodes[0].place == "guest_9999, 100 rows"
