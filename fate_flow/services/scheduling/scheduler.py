@@ -418,7 +418,8 @@ class Scheduler:
         def look(unit: UnitOfWork) -> None:
             for job_id in due:
                 if job_id:
-                    self._look_at(unit, job_id)
+                    with unit.isolated(f"job {job_id}"):
+                        self._look_at(unit, job_id)
                 else:
                     self._newest_command = 0
                     unit.pending = unit.pending.with_outgoing(self._pick_up(unit.tx))
