@@ -49,6 +49,8 @@ MUNGED, CONTROLLER = "munged", "slurmctld"
 START_SECONDS = 60.0
 LONGEST_SOCKET_PATH = 107
 CORES, MEMORY_MB = 4, 4000      # of each node; Slurm believes it, whatever the machine has
+GPUS = ("/dev/null", "/dev/zero")       # of each node; any device does
+ELEMENTS = 4                    # of the longest array
 
 CONF = """\
 ClusterName=test
@@ -72,6 +74,8 @@ MpiDefault=none
 MailProg=/bin/true
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
+GresTypes=gpu
+MaxArraySize={elements}
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1
 PropagateResourceLimits=NONE
 JobAcctGatherType=jobacct_gather/linux
@@ -181,11 +185,11 @@ class Cluster:
         host, plugins = socket.gethostname(), self._programs.plugins
         text = CONF.format(
             host=host, loopback=HOST, controller_port=next(ports), user=getpass.getuser(), folder=self._folder,
-            plugins=f'PluginDir="{plugins}"' if plugins else "",
+            plugins=f'PluginDir="{plugins}"' if plugins else "", elements=ELEMENTS,
         )
         for name in names:
             text += f"NodeName={name} NodeHostname={host} NodeAddr={HOST} Port={next(ports)} CPUs={CORES} "
-            text += f"RealMemory={MEMORY_MB} Features=here,{name}\n"
+            text += f"RealMemory={MEMORY_MB} Features=here,{name} Gres=gpu:{len(GPUS)}\n"
             (self._folder / f"spool.{name}").mkdir()
         every = ",".join(names)
         text += PARTITION.format(name="main", nodes=every, time="INFINITE", tier=1, more="Default=YES")
@@ -193,6 +197,8 @@ class Cluster:
         text += PARTITION.format(name="urgent", nodes=every, time="INFINITE", tier=9, more="PreemptMode=OFF")
         (self._folder / "state").mkdir()
         (self._folder / "slurm.conf").write_text(text, encoding="utf-8")
+        gpus = f"NodeName={every} Name=gpu File={','.join(GPUS)}\n"
+        (self._folder / "gres.conf").write_text(gpus, encoding="utf-8")
         key = self._folder / "munge.key"
         key.touch(mode=0o600)
         key.write_bytes(secrets.token_bytes(128))

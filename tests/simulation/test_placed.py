@@ -24,15 +24,30 @@ def test_no_rule_is_broken(seed: int, tmp_path: Path) -> None:
     run(seed, tmp_path)
 
 
+def test_the_workers_of_a_gang_are_submitted_together_now_and_then(tmp_path: Path) -> None:
+    assert sum(run(seed, tmp_path / str(seed)) for seed in range(3))
+
+
 def submits_again_in_doubt(patch: pytest.MonkeyPatch) -> None:
     right = PlacedEngine._answered
 
     def wrong(self, order, answer):  # type: ignore[no-untyped-def]
         right(self, order, answer)
         if answer.taken is Taken.IN_DOUBT:
-            self._orders.append(order)
+            self._orders.add(order.placement)
 
     patch.setattr(PlacedEngine, "_answered", wrong)
+
+
+def submits_several_again_when_they_are_in_doubt_as_one(patch: pytest.MonkeyPatch) -> None:
+    right = PlacedEngine._answer_to
+
+    def wrong(self, placements):  # type: ignore[no-untyped-def]
+        answer = right(self, placements)
+        is_in_doubt = len(placements) > 1 and answer.taken is Taken.IN_DOUBT
+        return replace(answer, taken=Taken.TOO_MANY) if is_in_doubt else answer
+
+    patch.setattr(PlacedEngine, "_answer_to", wrong)
 
 
 def gives_up_without_the_claim(patch: pytest.MonkeyPatch) -> None:
@@ -41,6 +56,15 @@ def gives_up_without_the_claim(patch: pytest.MonkeyPatch) -> None:
 
 def believes_that_a_lost_node_computes_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(seen, "_has_surely_ended", lambda _: True)
+
+
+def lets_a_second_job_hide_a_lost_node(patch: pytest.MonkeyPatch) -> None:
+    right = Seen.with_listing
+
+    def wrong(self, listed, at):  # type: ignore[no-untyped-def]
+        return right(replace(self, lost_node=False), listed and replace(listed, hides_lost_node=False), at)
+
+    patch.setattr(Seen, "with_listing", wrong)
 
 
 def takes_an_unknown_word_for_an_end(patch: pytest.MonkeyPatch) -> None:
@@ -89,7 +113,9 @@ def lets_a_gang_begin_whose_workers_are_placed(patch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("mutate", [
-    submits_again_in_doubt, gives_up_without_the_claim, believes_that_a_lost_node_computes_nothing,
+    submits_again_in_doubt, submits_several_again_when_they_are_in_doubt_as_one, gives_up_without_the_claim,
+    believes_that_a_lost_node_computes_nothing,
+    lets_a_second_job_hide_a_lost_node,
     takes_an_unknown_word_for_an_end, takes_a_cluster_that_is_away_for_an_empty_one,
     leaves_jobs_whose_worker_has_ended, submits_without_the_intent, counts_what_another_process_has_not_submitted_yet,
     waits_for_ever_for_a_process_that_nobody_can_look_at, lets_a_gang_begin_whose_workers_are_placed,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from fate_flow.core.model.resources import Need
 
@@ -19,6 +19,14 @@ class Gang:
     """The workers of one party for one task that begin together: a cluster may place all of them, or none."""
 
     name: str                          # the same for each of them, and for nobody else: 32 hex digits
+    size: int                          # how many they are
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The workers that one start of a task brings to a party, whether or not they begin together."""
+
+    name: str                          # the same for each of them, and for nobody else
     size: int                          # how many they are
 
 
@@ -34,6 +42,7 @@ class Placement:
     partner: str = ""                  # the party whose job it is, where that is another one
     env: Mapping[str, str] = field(default_factory=dict)
     gang: Gang | None = None           # None: it begins by itself
+    batch: Batch | None = None         # None: it comes alone
 
 
 class Taken(Enum):
@@ -43,6 +52,7 @@ class Taken(Enum):
     REFUSED = "refused"                # it is not there, and will not be
     NOT_REACHED = "not reached"        # it is not there; it may be submitted again
     IN_DOUBT = "in doubt"              # it may be there: only a listing tells
+    TOO_MANY = "too many"              # none of several is there; fewer at once may be submitted
 
 
 @dataclass(frozen=True)
@@ -80,6 +90,7 @@ class Listed:
     word: str = ""                     # the cluster's own word, for people
     waiting: Waiting | None = None     # in stage PENDING
     is_reserved: bool | None = None    # in stage PENDING: a place is kept for it until `admit`; None: none ever is
+    hides_lost_node: bool = False      # the cluster has lost the node of another job of this name
 
     @property
     def may_compute(self) -> bool:
@@ -116,4 +127,15 @@ class Cluster(Protocol):
 
     def cause_in(self, folder: Path) -> tuple[str, str]:
         """Return cause and sentence of an end that the cluster has noted in the folder of the worker; empty if none."""
+        ...
+
+
+@runtime_checkable
+class TakesSeveral(Protocol):
+    """A cluster to which several runners can be submitted at once."""
+
+    def submit_together(self, placements: Sequence[Placement]) -> Submission:
+        """Submit runners whose folders have one parent, and which differ in nothing but name, folder and argv.
+
+        The answer is that for each of them. Each is listed, signalled and cancelled by its own name."""
         ...

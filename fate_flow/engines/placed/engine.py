@@ -10,6 +10,7 @@ nobody wants, and writes the end of what is gone into its folder: so `observe` r
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ from fate_flow.engines.local.worker import (
     write_atomically,
 )
 from fate_flow.engines.placed.cluster import (
+    Batch,
     Cluster,
     Gang,
     Listed,
@@ -42,6 +44,7 @@ from fate_flow.engines.placed.cluster import (
     Stage,
     Submission,
     Taken,
+    TakesSeveral,
     Unreadable,
     Waiting,
 )
@@ -51,10 +54,12 @@ from fate_flow.engines.placed.folder import (
     Placed,
     intend,
     is_below,
+    note,
     request_stop,
     seconds_of,
     why_stopped,
 )
+from fate_flow.engines.placed.orders import TOGETHER_SECONDS, Order, Orders
 from fate_flow.engines.placed.reserved import may_begin
 from fate_flow.engines.placed.seen import Patience, Seen, Step, furthest, step_of
 from fate_flow.engines.placed.submitting import Processes, ProcessesHere, Submitted, Wait
@@ -91,13 +96,6 @@ class _Watched:
     wait: Wait = field(default_factory=Wait)      # for the submission by another process
 
 
-@dataclass
-class _Order:
-    placement: Placement
-    waits: bool = False                      # the cluster was not reached
-    tries: int = 0
-
-
 class PlacedEngine:
     """Workers on the machines of a cluster."""
 
@@ -113,7 +111,7 @@ class PlacedEngine:
         self._clock = clock
         self._processes = processes or ProcessesHere()
         self._lock = threading.Lock()
-        self._orders: list[_Order] = []
+        self._orders = Orders(isinstance(cluster, TakesSeveral), clock)
         self._watched: dict[Path, _Watched] = {}
         self._signals: list[str] = []
         self._lists = False                      # this process is the one that observes workers
@@ -126,8 +124,9 @@ class PlacedEngine:
         self._begin = self._begin_thread if has_thread else lambda: None
 
     def launch(
-        self, spec: WorkerSpec, need: Need, partner: str = "", *, gathers: bool = False, gang: Gang | None = None
-    ) -> None:
+        self, spec: WorkerSpec, need: Need, partner: str = "", *, gathers: bool = False, gang: Gang | None = None,
+        batch: Batch | None = None,
+    ) -> None:  # fmt: skip
         """Submit the runner of a worker once, however often it is launched.
 
         What the need says of pending counts if it is shorter than what this party says. `gathers`: the worker begins
@@ -145,9 +144,9 @@ class PlacedEngine:
         if not intend(folder, name, need.longest_pending_seconds, self._processes.own()):
             return
         # From here on, as long as this process lives, another one waits for what it says of the submission.
-        with self._lock:
-            placement = Placement(name, folder, argv, need, spec.grace_seconds, partner, self._conduct.env, gang)
-            self._orders.append(_Order(placement))
+        self._orders.add(Placement(
+            name, folder, argv, need, spec.grace_seconds, partner, self._conduct.env, gang, batch
+        ))  # fmt: skip
         Pending("submitted", f"is submitted to {self._cluster.title}").write(folder)
         self._run()
 
@@ -225,7 +224,7 @@ class PlacedEngine:
                 log.exception("placing on %s", self._cluster.title)
             if polls:
                 polled = time.monotonic()
-            self._wake.wait(self._conduct.poll_seconds)
+            self._wake.wait(min(self._conduct.poll_seconds, TOGETHER_SECONDS if self._orders else math.inf))
             self._wake.clear()
 
     def _pause(self) -> float:
@@ -247,32 +246,45 @@ class PlacedEngine:
     def _submit_all(self, polls: bool) -> None:
         for folder, answer in list(self._unsigned.items()):
             self._sign(folder, answer)
-        with self._lock:
-            due = [one for one in self._orders if polls or not one.waits]
-        for order in due:
-            with self._isolated(order.placement.folder):
-                if (order.placement.folder / CLAIMED).exists():          # it was stopped meanwhile
-                    self._drop(order)
-                else:
-                    self._submit(order)
+        for orders in self._orders.due(polls=polls):
+            if ready := [one for one in orders if self._is_ready(one)]:
+                self._submit(ready)
 
-    def _submit(self, order: _Order) -> None:
-        folder, title = order.placement.folder, self._cluster.title
-        order.tries += 1
+    def _is_ready(self, order: Order) -> bool:
+        """Return whether a worker is to be submitted now; drop it if it was stopped meanwhile."""
+        is_claimed = None                 # its folder cannot be read
+        with self._isolated(order.folder):
+            is_claimed = (order.folder / CLAIMED).exists()
+        if is_claimed:
+            self._orders.drop([order])
+        return is_claimed is False
+
+    def _submit(self, orders: Sequence[Order]) -> None:
+        answer = self._answer_to([one.placement for one in orders])
+        if answer.taken is Taken.TOO_MANY and len(orders) > 1:
+            half = len(orders) // 2
+            self._submit(orders[:half])
+            self._submit(orders[half:])
+            return
+        is_over = answer.taken is not Taken.NOT_REACHED
+        for order in orders:
+            order.tries, order.waits = order.tries + 1, not is_over
+        if is_over:
+            self._orders.drop(orders)
+        for order in orders:
+            self._sign(order.folder, Submitted(answer.taken.value, order.tries))
+            with self._isolated(order.folder):
+                self._answered(order, answer)
+
+    def _answer_to(self, placements: Sequence[Placement]) -> Submission:
+        cluster, title = self._cluster, self._cluster.title
         try:
-            answer = self._cluster.submit(order.placement)
-        except Exception:      # the other orders must go on; whether this one arrived, a listing tells
-            log.exception("%s: submitting to %s", folder, title)
-            answer = Submission(Taken.IN_DOUBT, f"submitting to {title} has failed")
-        order.waits = answer.taken is Taken.NOT_REACHED
-        if not order.waits:
-            self._drop(order)
-        self._sign(folder, Submitted(answer.taken.value, order.tries))
-        self._answered(order, answer)
-
-    def _drop(self, order: _Order) -> None:
-        with self._lock:
-            self._orders.remove(order)
+            if len(placements) > 1 and isinstance(cluster, TakesSeveral):
+                return cluster.submit_together(placements)
+            return cluster.submit(placements[0])
+        except Exception:      # the other orders must go on; whether these arrived, a listing tells
+            log.exception("%s: submitting to %s", placements[0].folder, title)
+            return Submission(Taken.IN_DOUBT, f"submitting to {title} has failed")
 
     def _sign(self, folder: Path, answer: Submitted) -> None:
         """Tell the process that lists what the cluster has answered; what cannot be written now is written later."""
@@ -282,18 +294,18 @@ class PlacedEngine:
                 answer.write(folder)
             del self._unsigned[folder]
 
-    def _answered(self, order: _Order, answer: Submission) -> None:
-        folder, title = order.placement.folder, self._cluster.title
-        if answer.taken is Taken.REFUSED:
+    def _answered(self, order: Order, answer: Submission) -> None:
+        folder, title = order.folder, self._cluster.title
+        if answer.taken in (Taken.REFUSED, Taken.TOO_MANY):
             self._never_start(folder, "not_started", f"{title} refused it: {answer.text}")
         elif answer.taken is Taken.NOT_REACHED:
             text = f"waits for {title}, which does not answer: {answer.text}"
-            _note(folder, Waiting("unreachable", text, "if this lasts, look whether it runs and is reached"), 0.0)
+            note(folder, Waiting("unreachable", text, "if this lasts, look whether it runs and is reached"), 0.0)
         elif answer.taken is Taken.IN_DOUBT:
             # Submitted again, it might run twice. The next listings tell.
             log.warning("%s: whether %s has it is not known yet: %s", folder, title, answer.text)
             text = f"may be in {title}, which has not answered: {answer.text}"
-            _note(folder, Waiting("doubt", text, "the next listings tell, without a step of anybody"), 0.0)
+            note(folder, Waiting("doubt", text, "the next listings tell, without a step of anybody"), 0.0)
 
     @contextmanager
     def _isolated(self, folder: Path) -> Iterator[None]:
@@ -312,7 +324,7 @@ class PlacedEngine:
         with self._lock:
             # Who is placed after the listing has begun cannot be missed in it.
             folders = [*self._watched]
-            submitting = {one.placement.folder for one in self._orders}
+        submitting = self._orders.folders()
         try:
             listed = self._cluster.listing()
         except Unreadable as error:
@@ -395,7 +407,7 @@ class PlacedEngine:
         elif step is Step.LOST:
             self._lose(folder, listed, is_begun=is_begun)
         elif not is_begun and listed is not None and listed.waiting is not None:
-            _note(folder, listed.waiting, one.seen.pending_seconds)
+            note(folder, listed.waiting, one.seen.pending_seconds)
             if listed.is_reserved is not None and may_begin(folder, is_reserved=listed.is_reserved):
                 self._cluster.admit(placed.name)
         if one.cancel_at is not None and self._clock() >= one.cancel_at:
@@ -475,11 +487,6 @@ class PlacedEngine:
             title = self._cluster.title
             cause, text = asked, f"{title}: its time is over" if asked == "timeout" else f"{title} had lost it"
         return replace(end, cause=_cause(cause), message=text) if cause else end
-
-
-def _note(folder: Path, waiting: Waiting, seconds: float) -> None:
-    with suppress(FileNotFoundError):
-        Pending(waiting.kind, waiting.text, waiting.advice, seconds).write(folder)
 
 
 def _cause(text: str) -> Cause:

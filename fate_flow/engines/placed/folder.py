@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from fate_flow.engines.local.worker import JOBS, STOP, Stop, draft_of, read_json, write_atomically
+from fate_flow.engines.placed.cluster import Waiting
 from fate_flow.engines.placed.submitting import Submitter
 
 PLACED = "placed.json"          # the intent: whoever links it may submit, nobody else
@@ -77,6 +79,12 @@ class Pending:
             return None
         kind, text, advice = (str(value.get(key, "")) for key in ("kind", "text", "advice"))
         return cls(kind, text, advice, seconds_of(value.get("seconds")))
+
+
+def note(folder: Path, waiting: Waiting, seconds: float) -> None:
+    """Write why a worker waits, and for how long listings have shown it so; nothing if its folder was removed."""
+    with suppress(FileNotFoundError):
+        Pending(waiting.kind, waiting.text, waiting.advice, seconds).write(folder)
 
 
 def seconds_of(value: object) -> float:

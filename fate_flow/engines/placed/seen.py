@@ -26,20 +26,24 @@ class Seen:
     pending_at: float | None = None    # of the last listing, if that showed it as pending
     gone: int = 0                      # listings one after the other that did not show it as alive
     gone_since: float = 0.0            # the first of these
+    lost_node: bool = False            # some listing has shown that the cluster has lost a node with it
 
     def with_listing(self, listed: Listed | None, at: float) -> Seen:
         """Return what is seen after a listing that began at this time. `listed`: None if the worker is not in it."""
+        lost_node = self.lost_node or (listed is not None and (listed.may_compute or listed.hides_lost_node))
         if listed is not None and listed.stage is Stage.PENDING:
             since = at if self.pending_at is None else self.pending_at
-            return Seen(listed, True, self.pending_seconds + at - since, at)
+            return Seen(listed, True, self.pending_seconds + at - since, at, lost_node=lost_node)
         if listed is not None and listed.stage is not Stage.ENDED:
-            return Seen(listed, True, self.pending_seconds)
+            return Seen(listed, True, self.pending_seconds, lost_node=lost_node)
+        if self.listed is None and listed is not None:          # until now it had not come: it was not gone
+            return Seen(listed, True, self.pending_seconds, None, 1, at, lost_node)
         first = self.gone_since if self.gone else at
         # A cluster forgets a job some minutes after its end: its last word stays. It may still list a second job of
         # this name that has found the claim, and then the node that was lost counts.
         before = self.listed if self.listed is not None and self.listed.stage is Stage.ENDED else None
         last = before if before is not None and (listed is None or before.may_compute) else listed
-        return Seen(last, True, self.pending_seconds, None, self.gone + 1, first)
+        return Seen(last, True, self.pending_seconds, None, self.gone + 1, first, lost_node)
 
     def without_listing(self) -> Seen:
         """Return what is seen after a try to list that failed: all clocks stand."""
@@ -73,22 +77,27 @@ def step_of(seen: Seen, *, is_begun: bool, now: float, patience: Patience) -> St
     if seen.gone < ENOUGH_LISTINGS:
         return Step.NOTHING
     passed = now - seen.gone_since
-    if not is_begun or _has_surely_ended(seen.listed):
+    if not is_begun or _has_surely_ended(seen):
         return Step.LOST if passed >= patience.settle else Step.NOTHING
     return Step.LOST if passed >= patience.settle + patience.silence else Step.END
 
 
-def _has_surely_ended(listed: Listed | None) -> bool:
+def _has_surely_ended(seen: Seen) -> bool:
     """Return whether the cluster has seen the end of all its processes, as it has not on a node that it has lost."""
-    return listed is not None and listed.stage is Stage.ENDED and not listed.may_compute
+    return seen.listed is not None and seen.listed.stage is Stage.ENDED and not seen.lost_node
 
 
 def furthest(listed: Collection[Listed]) -> dict[str, Listed]:
     """Return one job for each name: where a name was submitted twice, the one that is furthest from its end."""
     found: dict[str, Listed] = {}
+    lost = set()
     for one in listed:
         if one.name not in found or _rank(one) > _rank(found[one.name]):
             found[one.name] = one
+        if one.may_compute:
+            lost.add(one.name)
+    for name in lost:
+        found[name] = replace(found[name], hides_lost_node=True)
     return found
 
 

@@ -1,7 +1,7 @@
 """Slurm as a cluster of runners, by sbatch, squeue and scancel.
 
-One squeue lists all jobs of the user. Nothing is named by its number, because Slurm uses numbers again: a job is named
-by its name, which nobody else has, and its user.
+One squeue lists all jobs of the user. Nothing is named by its number alone, because Slurm uses numbers again: a job is
+named by its name, which nobody else has, and its user. Runners that come together are one job array (`arrays.py`).
 """
 
 from __future__ import annotations
@@ -11,19 +11,22 @@ import os
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
 
 from fate_flow.core.model.resources import Need
+from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.engines.placed.cluster import Listed, Placement, Stage, Submission, Taken, Unreadable
 from fate_flow.engines.placed.folder import OUTPUT
 from fate_flow.engines.placed.run import TIME_IS_OVER
+from fate_flow.engines.slurm.arrays import Arrays, script_of
 from fate_flow.engines.slurm.tables import STATES, TITLE, cause_noted, refusal_of, waiting_of
 
 log = logging.getLogger(__name__)
 
-_FORMAT = "%T|%D|%r|%j|%k"         # the comment is the last, since a path may have any character
+_FORMAT = "%T|%D|%r|%i|%j|%k"      # the comment is the last, since a path may have any character
 _KEPT_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "SLURM_CONF", "PYTHONPATH")
 """What a job gets of the environment of the server: SLURM_* and SBATCH_* would change what is submitted."""
 _TO_END_SECONDS = 60               # Slurm's own limit of time is later than that of the runner by this
@@ -51,6 +54,7 @@ class SlurmCluster:
     longest_time: int = 0                    # seconds; the most that is asked for; 0: no limit
     features: Mapping[str, str] = field(default_factory=dict)        # of nodes, by the label of jobs
     command_seconds: float = 30.0
+    arrays: Arrays = field(default_factory=Arrays, init=False)
 
     @property
     def title(self) -> str:
@@ -58,8 +62,29 @@ class SlurmCluster:
 
     def submit(self, placement: Placement) -> Submission:
         script = f"#!/bin/sh\nexec {shlex.join(placement.argv)}\n"
+        return self._submit(script, placement, self._named(placement.name, placement.folder, placement.folder))
+
+    def submit_together(self, placements: Sequence[Placement]) -> Submission:
+        if len(placements) > self.arrays.most:
+            return Submission(Taken.TOO_MANY)
         try:
-            done = self._run("sbatch", *self._options(placement), stdin=script, env=placement.env)
+            folder = self.arrays.write([one.folder for one in placements])
+        except OSError as error:
+            log.warning("no array of %d jobs: its list cannot be written: %s", len(placements), os_error_text(error))
+            return Submission(Taken.TOO_MANY)
+        named = self._named(f"{self.prefix}{folder.name}", folder, folder / "%a")
+        options = [*named, f"--array=0-{len(placements) - 1}"]
+        answer = self._submit(script_of([one.argv for one in placements]), placements[0], options)
+        if answer.taken is Taken.TOO_MANY:
+            self.arrays.most = len(placements) - 1
+            log.info("sbatch takes no array of %d jobs: %s", len(placements), answer.text)
+        if answer.taken in (Taken.TOO_MANY, Taken.REFUSED, Taken.NOT_REACHED):
+            self.arrays.remove(folder)
+        return answer
+
+    def _submit(self, script: str, placement: Placement, named: Sequence[str]) -> Submission:
+        try:
+            done = self._run("sbatch", *named, *self._options(placement), stdin=script, env=placement.env)
         except subprocess.TimeoutExpired:
             return Submission(Taken.IN_DOUBT, f"sbatch has not ended within {self.command_seconds:g} s")
         except OSError as error:
@@ -72,7 +97,9 @@ class SlurmCluster:
 
     def listing(self) -> Sequence[Listed]:
         try:
-            done = self._run("squeue", "--noheader", "--states=all", f"--user={os.getuid()}", f"--format={_FORMAT}")
+            done = self._run(
+                "squeue", "--noheader", "--array", "--states=all", f"--user={os.getuid()}", f"--format={_FORMAT}"
+            )
         except subprocess.TimeoutExpired:
             raise Unreadable(f"squeue has not ended within {self.command_seconds:g} s") from None
         except OSError as error:
@@ -80,13 +107,19 @@ class SlurmCluster:
         # A squeue that could not read may have printed a part, and an end without an error is no list either.
         if done.returncode != 0 or done.stderr.strip():
             raise Unreadable(" ".join(done.stderr.split())[:300] or f"squeue ended with {done.returncode}")
-        return read_listing(done.stdout, self.prefix)
+        try:
+            return self.arrays.workers(self.prefix, read_listing(done.stdout, self.prefix))
+        except OSError as error:
+            raise Unreadable(f"the list of an array cannot be read: {os_error_text(error)}") from error
 
     def signal(self, name: str) -> None:
-        self._tell("--batch", "--signal=TERM", f"--name={name}")
+        if not self.arrays.is_listed(name):           # it may be of an array that this process has not seen yet
+            with suppress(Unreadable):
+                self.listing()
+        self._tell("--batch", "--signal=TERM", *self.arrays.selected(name))
 
     def cancel(self, name: str) -> None:
-        self._tell(f"--name={name}")
+        self._tell(*self.arrays.selected(name))
 
     def admit(self, name: str) -> None:
         """Nothing: no place is kept for a job."""
@@ -103,19 +136,23 @@ class SlurmCluster:
     def _tell(self, *options: str) -> None:
         """Run scancel. What it cannot do now is asked again after a listing."""
         try:
-            done = self._run("scancel", "--quiet", f"--user={os.getuid()}", *options)
+            done = self._run("scancel", "--quiet", *options)
         except (subprocess.TimeoutExpired, OSError) as error:
             log.warning("scancel: %s", error)
             return
-        if done.returncode:
-            log.warning("scancel %s: %s", " ".join(options), " ".join(done.stderr.split())[:300])
+        if done.returncode and (said := " ".join(done.stderr.split())):     # of an element it may fail without a word
+            log.warning("scancel %s: %s", " ".join(options), said[:300])
+
+    def _named(self, name: str, comment: Path, output: Path) -> list[str]:
+        """Return the options that tell a job from all others. `output`: the folder of its output."""
+        return [f"--job-name={name}", f"--comment={comment}", f"--output={output / OUTPUT}"]
 
     def _options(self, placement: Placement) -> list[str]:
+        """Return the options that are the same for all runners that are submitted together."""
         share, need = self.partners.get(placement.partner, self.own), placement.need
         found = [
-            "--parsable", f"--job-name={placement.name}", f"--comment={placement.folder}", "--no-requeue",
-            f"--output={placement.folder / OUTPUT}", "--open-mode=append", "--chdir=/", "--export=ALL",
-            "--nodes=1", "--ntasks=1", f"--cpus-per-task={max(1, need.cores)}",
+            "--parsable", "--no-requeue", "--open-mode=append", "--chdir=/", "--export=ALL", "--nodes=1",
+            "--ntasks=1", f"--cpus-per-task={max(1, need.cores)}",
             f"--signal=B:{TIME_IS_OVER.name.removeprefix('SIG')}@{max(1, ceil(placement.grace_seconds))}",
         ]  # fmt: skip
         given = {
@@ -144,17 +181,18 @@ class SlurmCluster:
         )  # fmt: skip
 
 
-def read_listing(text: str, prefix: str) -> tuple[Listed, ...]:
-    """Return the jobs of a listing whose names have this prefix; what else the user has there is left out."""
+def read_listing(text: str, prefix: str) -> tuple[tuple[str, Listed], ...]:
+    """Return the jobs of a listing whose names have this prefix, each with its number; what else the user has there is
+    left out."""
     return tuple(one for line in text.splitlines() if (one := _listed(line, prefix)) is not None)
 
 
-def _listed(line: str, prefix: str) -> Listed | None:
-    parts = line.split("|", 4)
-    if len(parts) < 5 or not parts[3].startswith(prefix):
+def _listed(line: str, prefix: str) -> tuple[str, Listed] | None:
+    parts = line.split("|", 5)
+    if len(parts) < 6 or not parts[4].startswith(prefix):
         return None
-    state, nodes, reason, name, folder = parts
+    state, nodes, reason, number, name, folder = parts
     stage, cause = STATES.get(state, (Stage.UNKNOWN, ""))
     word = f"{state} ({reason})" if reason not in ("", "None") else state
     waiting = waiting_of(reason, nodes) if stage is Stage.PENDING else None
-    return Listed(name, folder, stage, cause, word, waiting)
+    return number, Listed(name, folder, stage, cause, word, waiting)

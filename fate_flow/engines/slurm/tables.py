@@ -94,6 +94,7 @@ _ERRORS: tuple[tuple[str, Taken], ...] = (
     ("Zero Bytes were transmitted or received", Taken.IN_DOUBT),
     ("Transport endpoint is not connected", Taken.IN_DOUBT),
     ("Unexpected message received", Taken.IN_DOUBT),
+    ("Invalid job array specification", Taken.TOO_MANY),      # longer than MaxArraySize, or there are no arrays
     ("Slurm backup controller in standby mode", Taken.NOT_REACHED),
     ("Resource temporarily unavailable", Taken.NOT_REACHED),
     ("Job violates accounting/QOS policy", Taken.REFUSED),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fate_flow.engines.local.worker import LAUNCH, WorkerSpec
-from fate_flow.engines.placed.cluster import Cluster, Gang
+from fate_flow.engines.placed.cluster import Batch, Cluster, Gang
 from fate_flow.engines.placed.engine import Conduct, PlacedEngine
 from fate_flow.engines.slurm.cluster import Share, SlurmCluster
 from fate_flow.engines.staged.places import ADDRESS, PIN
@@ -32,7 +32,9 @@ class PlacedWorkers(FolderWorkers):
     engine: PlacedEngine
 
     def _run(self, order: LaunchOrder, spec: WorkerSpec, imports: Sequence[str]) -> None:  # noqa: ARG002  # none is forked
-        self.engine.launch(spec, order.need, order.initiator, gathers=order.gathers, gang=_gang_of(order))
+        self.engine.launch(
+            spec, order.need, order.initiator, gathers=order.gathers, gang=_gang_of(order), batch=_batch_of(order)
+        )
 
     def has_living_worker(self, job_id: str) -> bool:
         found = (self.settings.jobs_dir / job_id).glob(f"**/{LAUNCH}")
@@ -87,10 +89,17 @@ def _of(share: SlurmShare) -> Share:
 
 
 def _gang_of(order: LaunchOrder) -> Gang | None:
-    if order.gang_size == 1:
-        return None
-    attempt = f"{order.worker.task} {order.incarnation}"
-    return Gang(hashlib.sha256(attempt.encode()).hexdigest()[:32], order.gang_size)
+    return Gang(_attempt(order), order.gang_size) if order.gang_size > 1 else None
+
+
+def _batch_of(order: LaunchOrder) -> Batch | None:
+    return Batch(_attempt(order), order.batch_size) if order.batch_size > 1 else None
+
+
+def _attempt(order: LaunchOrder) -> str:
+    """Return a name for this attempt of a task at this party."""
+    text = f"{order.worker.task} {order.incarnation}"
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def home_of_names(secret: bytes) -> str:

@@ -84,6 +84,7 @@ class LaunchOrder:
     trace: str = ""                              # the id of the trace of its job
     gathers: bool = False                        # where it is placed, it begins when all others of its gang have
     gang_size: int = 1                           # workers of this party in its gang
+    batch_size: int = 1                          # workers of this party that come with the start of its task
 
 
 @dataclass(frozen=True)
@@ -315,8 +316,7 @@ class Exchange(Protocol):
         """Close it. Raises OSError."""
 
     def carried(self, key: TaskKey, incarnation: str) -> Iterable[ChannelCount]:
-        """Return what the channels of an attempt have carried so far; nothing once it is closed. Raises
-        StorageFailed."""
+        """Return what the channels of an attempt have carried; nothing once it is closed. Raises StorageFailed."""
         ...
 
     def uncollected_streams(self) -> Iterable[StreamsHere]:

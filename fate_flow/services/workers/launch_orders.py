@@ -63,6 +63,7 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
         trace=unit.trace(key.job_id),
         gathers=_gathers(unit, task_spec, worker, task),
         gang_size=_gang_size(unit, task_spec, worker),
+        batch_size=_batch_size(unit, worker),
     )
 
 
@@ -78,15 +79,23 @@ def _gathers(unit: UnitOfWork, task_spec: TaskSpec, worker: Worker, task: Task) 
 
 def _gang_size(unit: UnitOfWork, task_spec: TaskSpec, worker: Worker) -> int:
     """Return how many workers here begin together with this one, itself among them."""
-    if worker.is_elastic or not _is_of_gang(task_spec, worker):
+    return _batch_size(unit, worker) if _is_of_gang(task_spec, worker) else 1
+
+
+def _batch_size(unit: UnitOfWork, worker: Worker) -> int:
+    """Return how many workers come here with the start of the task, this one among them; 1 if it comes later."""
+    if not _is_of_start(worker):
         return 1
-    found = (one for one in unit.tx.workers_of_task(worker.task) if not one.is_elastic)
-    return sum(_is_of_gang(task_spec, one) for one in found)
+    return sum(_is_of_start(one) for one in unit.tx.workers_of_task(worker.task))
 
 
 def _is_of_gang(task_spec: TaskSpec, worker: Worker) -> bool:
     command = task_spec.programs.get(worker.task.party)
     return not worker.attempt and worker.slot != COLLECTOR and (command is None or command.is_gang)
+
+
+def _is_of_start(worker: Worker) -> bool:
+    return not worker.attempt and worker.slot != COLLECTOR and not worker.is_elastic
 
 
 def _collected(tx: Transaction, worker: Worker) -> tuple[Worker, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.kit.servers.slurm import CONTROLLER, NODE, SlurmCluster
+from tests.kit.slurm.cluster import CONTROLLER, NODE, SlurmCluster
 from tests.kit.waiting import eventually
 
 

@@ -4,102 +4,28 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from fate_flow.cli.server.cluster_plan import Ports
 from fate_flow.engines.local.worker import ARRIVED, RUNNER
-from tests.kit.servers.lending import a_root
-from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, Cluster, Row, running_cluster, toy
-from tests.kit.servers.programs import PYTHON, command, printed, python, workers
-from tests.kit.servers.slurm import CONTROLLER, CORES, NODE, OTHER_NODE, SlurmCluster
+from tests.kit.servers.party_servers import HOST, Cluster, toy
+from tests.kit.servers.programs import PYTHON, printed, python, workers
+from tests.kit.slurm.cluster import CONTROLLER, CORES, NODE, OTHER_NODE, SlurmCluster
+from tests.kit.slurm.jobs import (
+    ONCE_MORE,
+    POLITE,
+    at_host,
+    names,
+    running,
+    share,
+    slurm_name,
+    with_host_parameters,
+)
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
-
-BOTH = {"guest": [GUEST], "host": [HOST]}
-POLITE = """
-import os, signal, sys, time
-def leave(*_):
-    print("bye", flush=True)
-    sys.exit(5)
-signal.signal(signal.SIGTERM, leave)
-print("here", flush=True)
-while not os.path.exists(sys.argv[1]):
-    time.sleep(0.02)
-"""
-"""Ends when a file is there."""
-ONCE_MORE = {"max_interruptions": 3, "backoff": {"first": 0.1, "factor": 1, "longest": 0.1, "jitter": 0}}
-
-
-@pytest.fixture(scope="module")
-def commands(slurm: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return slurm.commands_that_may_fail(tmp_path_factory.mktemp("commands") / "bin")
-
-
-@pytest.fixture(scope="module")
-def cluster(commands: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    engine: dict[str, Any] = {
-        "kind": "slurm", "default": True, "cores": 20, "memory": 4000, "commands": str(commands), "partition": "main",
-        "poll_seconds": 0.3, "settle_seconds": 2, "longest_pending": 600,
-        "labels": {"second": OTHER_NODE, "here": "here", "gone": "of_no_node"},
-    }  # fmt: skip
-    engines = {"engines": {"cluster": engine}, "queues": {"beside": {"engine": "local"}}}
-    ports = Ports()
-    port = next(filter(ports.is_free, range(BASE_PORT + 270, 65536)))
-    ports.close()
-    listener = {"fateflow": {"worker_listen": {"host": "127.0.0.1", "port": port}}}
-    programs = {"commands": {"enabled": True, "allow": [PYTHON, "/usr/bin/sleep", "/bin/sleep"]}}
-    limits = {"limits": {"long_backoff": 1, "poll_interval": 1, "retry_wait": 1}}
-    overlays: dict[str, Any] = {
-        GUEST: {**programs, **limits}, HOST: {**programs, **limits, **engines, **listener}
-    }
-    root = a_root(tmp_path_factory)
-    with running_cluster(root, (GUEST, HOST), base_port=BASE_PORT + 250, overlays=overlays) as found:
-        yield found
-
-
-def at_host(program: list[str], **parameters: Any) -> dict[str, Any]:
-    """A job whose program runs at the host alone for longer than a moment."""
-    said = {"command": program, **parameters.pop("here", {})}
-    return command(BOTH, {"host": {"0": said}}, command=["/bin/sleep", "0"], **parameters)
-
-
-def with_host_parameters(document: dict[str, Any], **parameters: Any) -> dict[str, Any]:
-    document["job_runtime_conf"]["job_parameters"]["role"] = {"host": {"0": parameters}}
-    return document
-
-
-def running(cluster: Cluster, go: Path, **parameters: Any) -> str:
-    """A job whose program runs on Slurm until the file is there."""
-    job_id = cluster.submit(at_host([*python(POLITE), str(go)], **parameters))
-    eventually(lambda: is_here(cluster, job_id), lambda: cluster.host.post("job/explain", {"job_id": job_id}))
-    return job_id
-
-
-def is_here(cluster: Cluster, job_id: str) -> bool:
-    return any(row["f_status"] == "running" for row in workers(cluster.host, job_id)) and "here" in printed(
-        cluster.host, job_id
-    )
-
-
-def share(cluster: Cluster, job_id: str) -> Row:
-    return cluster.host.tasks(job_id, "train")[-1]
-
-
-def names(cluster: Cluster, job_id: str) -> list[str]:
-    """The ids of the workers of a job on Slurm, with which their names there end."""
-    return [row["f_worker_id"] for row in workers(cluster.host, job_id)]
-
-
-def slurm_name(cluster: Cluster, slurm: SlurmCluster, job_id: str) -> str:
-    """The name that Slurm has for the newest worker of a job."""
-    [name] = [name for name in slurm.states() if name.endswith(names(cluster, job_id)[-1])]
-    return name
 
 
 def test_a_job_of_two_parties_succeeds_with_one_of_them_on_slurm(cluster: Cluster) -> None:
@@ -207,7 +133,7 @@ def test_the_ranks_of_a_gang_begin_when_the_last_of_them_has_a_place(
             at_host([*python(POLITE), str(go)], here={"replicas": 2}), task_cores=2 * CORES      # a node for each
         ))  # fmt: skip
         first = eventually(lambda: next(iter(cluster.host.home.glob(f"jobs/{job_id}/**/{ARRIVED}")), None))
-        eventually(lambda: "PENDING" in [state for name, state in slurm.states().items() if "fate-flow" in name])
+        eventually(lambda: "PENDING" in [one.state for one in slurm.jobs() if "fate-flow" in one.name])
         assert not (first.parent / RUNNER).exists()
         assert {row["f_status"] for row in workers(cluster.host, job_id)} == {"created"}
     cluster.wait(job_id, "success")

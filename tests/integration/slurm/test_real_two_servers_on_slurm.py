@@ -15,8 +15,8 @@ from tests.kit.servers.lending import a_root
 from tests.kit.servers.mariadb import dropped_databases, mariadb_url
 from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST
 from tests.kit.servers.programs import PYTHON, command, python, workers
-from tests.kit.servers.slurm import SlurmCluster
 from tests.kit.several_servers.two_servers import FIRST, SECOND, TwoServers, two_servers
+from tests.kit.slurm.cluster import SlurmCluster
 from tests.kit.waiting import eventually
 
 pytestmark = [pytest.mark.heavy, pytest.mark.mariadb, pytest.mark.timeout(900)]

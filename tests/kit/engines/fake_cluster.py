@@ -8,7 +8,16 @@ from pathlib import Path
 
 from fate_flow.core.model.resources import Need
 from fate_flow.engines.local.worker import Exit, ProcessId, WorkerSpec, claim, write_atomically
-from fate_flow.engines.placed.cluster import Listed, Placement, Stage, Submission, Taken, Unreadable, Waiting
+from fate_flow.engines.placed.cluster import (
+    Batch,
+    Listed,
+    Placement,
+    Stage,
+    Submission,
+    Taken,
+    Unreadable,
+    Waiting,
+)
 from fate_flow.engines.placed.engine import Conduct, PlacedEngine
 from fate_flow.engines.placed.submitting import Submitter
 
@@ -31,6 +40,8 @@ class FakeCluster:
     cancelled: list[str] = field(default_factory=list)
     admitted: list[str] = field(default_factory=list)
     noted: tuple[str, str] = ("", "")
+    most: int = 1000                       # placements that it takes at once
+    arrays: list[list[str]] = field(default_factory=list)      # the names of each submission of several
     twins: list[Listed] = field(default_factory=list)      # are listed, too
 
     def submit(self, placement: Placement) -> Submission:
@@ -38,6 +49,12 @@ class FakeCluster:
         if self.takes and self.answer.taken in (Taken.ACCEPTED, Taken.IN_DOUBT):
             self.show(placement.name, placement.folder, Stage.PENDING, waiting=RESOURCES)
         return self.answer
+
+    def submit_together(self, placements: Sequence[Placement]) -> Submission:
+        if len(placements) > self.most:
+            return Submission(Taken.TOO_MANY, "Invalid job array specification")
+        self.arrays.append([one.name for one in placements])
+        return [self.submit(one) for one in placements][-1]
 
     def show(self, name: str, folder: Path, stage: Stage, cause: str = "", waiting: Waiting | None = None) -> None:
         self.jobs[name] = Listed(name, str(folder), stage, cause, cause.upper() or stage.name, waiting)
@@ -122,14 +139,16 @@ class PlacedWorld:
 
     def place(
         self, name: str = "w", by: PlacedEngine | None = None, longest_pending: float = 0, time_limit_seconds: int = 0,
-        *, gathers: bool = False,
+        *, gathers: bool = False, batch: int = 1, cores: int = 2,
     ) -> Path:  # fmt: skip
-        """`by`: the engine in the process that gets the order, where that is another one than lists."""
+        """`by`: the engine in the process that gets the order, where that is another one than lists; `batch`: how many
+        workers come with the start of this one."""
         folder = self.jobs / "job" / name
         spec = WorkerSpec(name, folder, "mine", "exec", ("true",), folder, folder / "out", folder / "err",
                           grace_seconds=10, lease_seconds=60)
-        need = Need(2, time_limit_seconds=time_limit_seconds, longest_pending_seconds=longest_pending)
-        (by or self.engine).launch(spec, need, gathers=gathers)
+        need = Need(cores, time_limit_seconds=time_limit_seconds, longest_pending_seconds=longest_pending)
+        come = Batch("start", batch) if batch > 1 else None
+        (by or self.engine).launch(spec, need, gathers=gathers, batch=come)
         self.engine.observe(folder)              # as the scheduler does
         return folder
 

@@ -33,7 +33,7 @@ from fate_flow.engines.local.worker import (
     release,
     write_atomically,
 )
-from fate_flow.engines.placed.cluster import Listed, Placement, Stage, Submission, Taken, Unreadable
+from fate_flow.engines.placed.cluster import Batch, Listed, Placement, Stage, Submission, Taken, Unreadable
 from fate_flow.engines.placed.engine import Conduct, PlacedEngine
 from fate_flow.engines.placed.folder import PLACED, why_stopped
 from tests.kit.engines.fake_cluster import FakeProcess, FakeProcesses
@@ -82,16 +82,25 @@ class SimCluster:
         self.maybe_submitted: set[str] = set()
         self.started: dict[str, int] = {}
         self.over: set[str] = set()            # workers whose end was seen
+        self.arrays = 0                        # submissions of several at once
 
     # what the engine calls
 
     def submit(self, placement: Placement) -> Submission:
-        if placement.name in self.maybe_submitted:
-            raise Broken(f"{placement.name} was submitted again")
+        return self.submit_together([placement])
+
+    def submit_together(self, placements: Sequence[Placement]) -> Submission:
+        """All of them are there, or none is."""
+        if again := {one.name for one in placements} & self.maybe_submitted:
+            raise Broken(f"{again} were submitted again")
+        if len(placements) > 1:
+            if self.random.random() < 0.2:
+                return Submission(Taken.TOO_MANY, "Invalid job array specification")
+            self.arrays += 1
         chance = 1.0 if self.is_calm else self.random.random()
         if chance < 0.15:
             return Submission(Taken.NOT_REACHED, "connect failure")
-        self.maybe_submitted.add(placement.name)
+        self.maybe_submitted.update(one.name for one in placements)
         if chance < 0.2:
             return Submission(Taken.REFUSED, "Invalid partition name specified")
         if chance < 0.3:
@@ -99,10 +108,11 @@ class SimCluster:
         is_doubled = chance < 0.4
         for _ in range(2 if is_doubled else 1):
             late = self.random.choice((0, 0, 0, 60, 600)) if chance < 0.6 else 0
-            waits = (1, 5, 30, 300) if is_doubled or self.is_calm else (1, 5, 30, 300, HELD)
-            begins = self.now + late + self.random.choice(waits)
-            ends = begins + self.random.choice((1, 20, 400))
-            self.jobs.append(Job(placement.name, placement.folder, begins, ends, appears=self.now + late))
+            for one in placements:
+                waits = (1, 5, 30, 300) if is_doubled or self.is_calm else (1, 5, 30, 300, HELD)
+                begins = self.now + late + self.random.choice(waits)
+                ends = begins + self.random.choice((1, 20, 400))
+                self.jobs.append(Job(one.name, one.folder, begins, ends, appears=self.now + late))
         return Submission(Taken.IN_DOUBT, "the answer was lost") if chance < 0.6 else Submission(Taken.ACCEPTED)
 
     def listing(self) -> Sequence[Listed]:
@@ -261,7 +271,9 @@ class Server:
 
     def launch(self, spec: WorkerSpec) -> None:
         self._orders[PREFIX + spec.worker_id] = self.http
-        self.submits.launch(spec, Need(), gathers=number_in(spec.folder) < WORKERS)
+        is_of_gang = number_in(spec.folder) < WORKERS
+        gang = Batch(f"gang {number_in(spec.folder) // 2}", 2) if is_of_gang else None
+        self.submits.launch(spec, Need(), gathers=is_of_gang, batch=gang)
 
     def gather(self, folder: Path) -> None:
         """Let the workers of a gang begin once both have arrived; what is lost of it now comes again."""
@@ -282,8 +294,9 @@ class Server:
             raise Broken(f"{name} was lost before it was submitted")
 
 
-def run(seed: int, home: Path) -> None:
-    """Place workers through faults of this seed, then let it become calm. Raises Broken."""
+def run(seed: int, home: Path) -> int:
+    """Place workers through faults of this seed, then let it become calm; return how often several were submitted at
+    once. Raises Broken."""
     random = Random(seed)
     cluster, jobs = SimCluster(random), home / "jobs"
     server = Server(cluster, jobs, random)
@@ -293,7 +306,7 @@ def run(seed: int, home: Path) -> None:
         cluster.is_calm = step >= FAULTY_STEPS
         if not cluster.is_calm and random.random() < 0.08:
             server.is_killed()
-        for folder in folders if cluster.is_calm else folders[: 1 + step // 5][:WORKERS]:
+        for folder in folders if cluster.is_calm else folders[: 2 + step // 10 * 2][:WORKERS]:
             _follow(cluster, server, folder, random)
         server.work()
         cluster.advance(random.choice((5, 5, 10, 40)) if step < FAULTY_STEPS else 30)
@@ -303,6 +316,7 @@ def run(seed: int, home: Path) -> None:
     left = [job.name for job in cluster.jobs if job.stage is not Stage.ENDED or job.computes]
     if left:
         raise Broken(f"jobs that nobody wants are left: {left}")
+    return cluster.arrays
 
 
 def _follow(cluster: SimCluster, server: Server, folder: Path, random: Random) -> None:

@@ -99,6 +99,83 @@ def test_a_refusal_ends_the_worker_with_the_words_of_the_cluster(world: PlacedWo
     assert set(world.ended) == {"w"}
 
 
+# several at once
+
+
+def test_the_workers_of_one_start_are_one_submission(world: PlacedWorld) -> None:
+    for number in range(2):
+        world.place(f"w{number}", batch=3)
+        world.look(0)
+    assert world.cluster.submitted == [], "they wait for the last one"
+    world.place("w2", batch=3)
+    world.engine.work(polls=False)
+    world.looks(3)
+    assert world.cluster.arrays == [[PREFIX + "w0", PREFIX + "w1", PREFIX + "w2"]]
+    assert len(world.cluster.submitted) == 3
+
+
+def test_who_comes_late_or_needs_something_else_is_a_submission_of_its_own(world: PlacedWorld) -> None:
+    for number, cores in enumerate((2, 4, 2)):
+        world.place(f"w{number}", batch=4, cores=cores)
+    world.look(2)
+    world.place("w3", batch=4)
+    world.look(2)
+    world.place("w4")
+    world.look()
+    assert world.cluster.arrays == [[PREFIX + "w0", PREFIX + "w2"]]
+    assert submitted(world.cluster) == [PREFIX + f"w{number}" for number in (0, 2, 1, 3, 4)]
+
+
+@pytest.mark.parametrize(("most", "arrays"), [(3, [2, 3]), (2, [2, 2]), (1, [])])
+def test_what_the_cluster_does_not_take_at_once_is_divided(world: PlacedWorld, most: int, arrays: list[int]) -> None:
+    world.cluster.most = most
+    for number in range(5):
+        world.place(f"w{number}", batch=5)
+    world.look()
+    assert [len(one) for one in world.cluster.arrays] == arrays
+    assert sorted(submitted(world.cluster)) == [PREFIX + f"w{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize("answer", [IN_DOUBT, Submission(Taken.REFUSED, "Invalid partition name specified")])
+def test_the_answer_to_several_is_that_to_each_of_them(world: PlacedWorld, answer: Submission) -> None:
+    world.cluster.answer, world.cluster.takes = answer, False
+    folders = [world.place(f"w{number}", batch=2) for number in range(2)]
+    world.looks(9)
+    assert {world.cause_of(folder) for folder in folders} == {"not_started"}
+    assert len(world.cluster.submitted) == 2
+
+
+def test_several_that_did_not_reach_the_cluster_are_submitted_again_without_those_that_were_stopped(
+    world: PlacedWorld
+) -> None:
+    world.cluster.answer, world.cluster.takes = Submission(Taken.NOT_REACHED, "connect failure"), False
+    folders = [world.place(f"w{number}", batch=3) for number in range(3)]
+    world.look()
+    assert world.engine.stop(folders[1], 5)
+    world.cluster.answer, world.cluster.takes = Submission(Taken.ACCEPTED, "1"), True
+    world.looks(3)
+    assert world.cluster.arrays == [[PREFIX + f"w{number}" for number in (0, 1, 2)], [PREFIX + "w0", PREFIX + "w2"]]
+
+
+def test_one_folder_that_cannot_be_read_does_not_keep_the_others_of_its_start(
+    world: PlacedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [world.place(f"w{number}", batch=3) for number in range(3)]
+    exists = Path.exists
+
+    def fails(path: Path) -> bool:
+        if path.parent == folders[1]:
+            raise PermissionError(13, "Permission denied", str(path))
+        return exists(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "exists", fails)
+        world.engine.work(polls=False)
+    assert submitted(world.cluster) == [PREFIX + "w0", PREFIX + "w2"]
+    world.look()
+    assert submitted(world.cluster) == [PREFIX + f"w{number}" for number in (0, 2, 1)]
+
+
 # waiting
 
 
@@ -230,6 +307,21 @@ def test_a_lost_node_may_still_compute_so_its_worker_is_asked_to_end_first(world
     end = world.end_of(folder)
     assert end is not None
     assert end.cause == "node_lost"
+
+
+def test_the_time_before_a_worker_came_into_the_listing_does_not_count_when_its_node_is_lost(
+    world: PlacedWorld
+) -> None:
+    world.cluster.answer, world.cluster.takes = IN_DOUBT, False
+    folder = world.place()
+    world.look()
+    world.begin(folder)
+    world.show(folder, Stage.ENDED, "node_lost")
+    world.look(300)
+    world.look()
+    assert world.end_of(folder) is None, "its runner may still compute"
+    world.looks(19)
+    assert world.cause_of(folder) == "node_lost"
 
 
 def test_the_end_of_a_runner_that_heard_that_its_node_was_lost_says_so(world: PlacedWorld) -> None:
@@ -373,6 +465,22 @@ def test_a_second_job_of_one_name_that_found_the_claim_does_not_end_one_on_a_los
     assert world.end_of(folder) is None, "its runner may still compute"
     world.looks(6)
     assert world.cause_of(folder) == "node_lost"
+
+
+def test_a_second_job_that_waits_does_not_hide_that_the_node_of_the_first_was_lost(world: PlacedWorld) -> None:
+    folder = world.place()
+    world.look()
+    world.begin(folder)
+    world.cluster.twins = [Listed(PREFIX + "w", str(folder), Stage.PENDING)]
+    world.show(folder, Stage.ENDED, "node_lost")
+    world.looks(2)
+    world.forget(folder)
+    world.look()
+    world.cluster.twins = [Listed(PREFIX + "w", str(folder), Stage.ENDED)]       # it has found the claim
+    world.looks(20)
+    assert world.end_of(folder) is None, "its runner may still compute"
+    world.looks(2)
+    assert world.cause_of(folder) == "lost"
 
 
 def test_one_line_says_that_the_cluster_is_away_for_as_long_as_it_is(

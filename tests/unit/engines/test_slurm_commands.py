@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from fate_flow.core.model.resources import Need
-from fate_flow.engines.placed.cluster import Placement, Taken, Unreadable
+from fate_flow.engines.placed.cluster import Placement, Stage, Taken, Unreadable
 from fate_flow.engines.slurm.cluster import Share, SlurmCluster
 
 
@@ -50,9 +52,9 @@ def test_a_job_has_its_name_its_folder_and_what_it_needs(commands: Commands, tmp
     need = Need(cores=3, memory_mb=2048, gpus=2, time_limit_seconds=3600)
     assert cluster.submit(placement(folder, need=need)).taken is Taken.ACCEPTED
     assert commands.said("sbatch") == [
-        "--parsable", "--job-name=fate-flow-x-w", f"--comment={folder}", "--no-requeue",
-        f"--output={folder}/cluster.out", "--open-mode=append",
-        "--chdir=/", "--export=ALL", "--nodes=1", "--ntasks=1", "--cpus-per-task=3",
+        "--job-name=fate-flow-x-w", f"--comment={folder}", f"--output={folder}/cluster.out",
+        "--parsable", "--no-requeue", "--open-mode=append", "--chdir=/", "--export=ALL", "--nodes=1", "--ntasks=1",
+        "--cpus-per-task=3",
         "--signal=B:USR1@10", "--partition=long", "--account=bank", "--qos=high", "--constraint=gpu80", "--mem=2048M",
         "--gres=gpu:2", "--time=62",
     ]  # fmt: skip
@@ -137,18 +139,18 @@ def test_commands_that_are_not_there_are_named(tmp_path: Path) -> None:
 
 
 def test_one_listing_has_all_jobs_of_the_user_and_no_numbers(commands: Commands, tmp_path: Path) -> None:
-    commands.script("squeue", "echo 'RUNNING|1|None|p-w|/jobs/w'")
+    commands.script("squeue", "echo 'RUNNING|1|None|7|p-w|/jobs/w'")
     [found] = SlurmCluster("p-", commands=tmp_path).listing()
     assert found.name == "p-w"
     assert commands.said("squeue") == [
-        "--noheader", "--states=all", f"--user={os.getuid()}", "--format=%T|%D|%r|%j|%k"
+        "--noheader", "--array", "--states=all", f"--user={os.getuid()}", "--format=%T|%D|%r|%i|%j|%k"
     ]
 
 
 @pytest.mark.parametrize("script", [
-    "exit 1", "echo 'RUNNING|1|None|p-w|/jobs/w'; kill -9 $$", "exec sleep 60",
+    "exit 1", "echo 'RUNNING|1|None|7|p-w|/jobs/w'; kill -9 $$", "exec sleep 60",
     "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1",
-    "echo 'RUNNING|1|None|p-w|/jobs/w'; echo 'squeue: error: part of it' >&2",
+    "echo 'RUNNING|1|None|7|p-w|/jobs/w'; echo 'squeue: error: part of it' >&2",
 ])  # fmt: skip
 def test_a_squeue_that_failed_is_no_listing(commands: Commands, tmp_path: Path, script: str) -> None:
     commands.script("squeue", script)
@@ -161,4 +163,163 @@ def test_jobs_are_cancelled_by_name_and_user(commands: Commands, tmp_path: Path)
     cluster.cancel("p-w")
     assert commands.said("scancel") == ["--quiet", f"--user={os.getuid()}", "--name=p-w"]
     cluster.signal("p-w")
-    assert commands.said("scancel") == ["--quiet", f"--user={os.getuid()}", "--batch", "--signal=TERM", "--name=p-w"]
+    assert commands.said("scancel") == ["--quiet", "--batch", "--signal=TERM", f"--user={os.getuid()}", "--name=p-w"]
+
+
+# arrays
+
+
+def together(commands: Commands, count: int, ends: str = "echo 17") -> tuple[SlurmCluster, list[Placement], Path]:
+    """A cluster to which so many were submitted at once, these, and what the comment of their array says."""
+    commands.script("sbatch", ends)
+    cluster = SlurmCluster("p-", commands=commands.folder)
+    some = [
+        placement(commands.folder / "jobs" / f"w {number}", name=f"p-w {number}", argv=("run", f"w {number}"))
+        for number in range(count)
+    ]
+    for one in some:
+        one.folder.mkdir(parents=True, exist_ok=True)
+    assert cluster.submit_together(some).taken is Taken.ACCEPTED
+    return cluster, some, Path(value_of(commands.said("sbatch"), "comment"))
+
+
+def value_of(options: list[str], name: str) -> str:
+    [value] = [one.removeprefix(f"--{name}=") for one in options if one.startswith(f"--{name}=")]
+    return value
+
+
+def elements(folder: Path, *states: str, number: int = 17) -> str:
+    """What squeue prints of the elements of an array."""
+    return "\n".join(f"{one}|1|None|{number}_{at}|p-{folder.name}|{folder}" for at, one in enumerate(states))
+
+
+def list_elements(commands: Commands, text: str) -> None:
+    (commands.folder / "listing").write_text(f"{text}\n")
+    commands.script("squeue", f"cat '{commands.folder}/listing'")
+
+
+def test_several_are_one_array_whose_elements_execute_what_each_has_to(commands: Commands) -> None:
+    _, some, folder = together(commands, 3)
+    said = commands.said("sbatch")
+    assert value_of(said, "array") == "0-2"
+    assert value_of(said, "job-name") == f"p-{folder.name}"
+    output = value_of(said, "output")
+    for number, one in enumerate(some):
+        assert Path(output.replace("%a", str(number))).parent.resolve() == one.folder
+        script = "\n".join(commands.said("sbatch", "stdin")).replace("exec run", "echo run")
+        done = subprocess.run(
+            ["sh"], input=script, env={"SLURM_ARRAY_TASK_ID": str(number)}, capture_output=True, text=True, check=True
+        )
+        assert done.stdout == f"run w {number}\n"
+
+
+def test_an_element_is_listed_as_its_worker_by_any_process(commands: Commands) -> None:
+    _, some, folder = together(commands, 3)
+    list_elements(commands, elements(folder, "RUNNING", "PENDING", "TIMEOUT"))
+    found = SlurmCluster("p-", commands=commands.folder).listing()
+    assert [(one.name, one.folder) for one in found] == [(one.name, str(one.folder)) for one in some]
+    assert [(one.stage, one.cause) for one in found] == [
+        (Stage.ALIVE, ""), (Stage.PENDING, ""), (Stage.ENDED, "timeout")
+    ]
+
+
+def test_one_element_is_signalled_and_cancelled_by_its_number_and_the_name_of_its_array(commands: Commands) -> None:
+    cluster, some, folder = together(commands, 2)
+    list_elements(commands, elements(folder, "RUNNING", "RUNNING"))
+    named = [f"--user={os.getuid()}", f"--name=p-{folder.name}"]
+    cluster.signal(some[1].name)       # which it has not listed before
+    assert commands.said("scancel") == ["--quiet", "--batch", "--signal=TERM", *named, "17_1"]
+    cluster.cancel(some[0].name)
+    assert commands.said("scancel") == ["--quiet", *named, "17_0"]
+    list_elements(commands, elements(folder, "RUNNING", number=9))
+    cluster.listing()
+    cluster.cancel(some[0].name)
+    assert commands.said("scancel")[-1] == "9_0", "of the last listing"
+
+
+def test_an_element_that_waits_is_cancelled_without_a_filter_which_would_take_all_that_wait(commands: Commands) -> None:
+    cluster, some, folder = together(commands, 3)
+    list_elements(commands, elements(folder, "RUNNING", "PENDING", "PENDING"))
+    cluster.listing()
+    cluster.cancel(some[1].name)
+    assert commands.said("scancel") == ["--quiet", "17_1"]
+
+
+def test_elements_that_were_cancelled_before_they_began_have_one_record(commands: Commands) -> None:
+    _, some, folder = together(commands, 3)
+    record = f"CANCELLED|1|None|17|p-{folder.name}|{folder}"
+    list_elements(commands, f"{record}\n{elements(folder, 'RUNNING')}")
+    cluster = SlurmCluster("p-", commands=commands.folder)
+    found = {one.name: one for one in cluster.listing()}
+    assert {name: one.stage for name, one in found.items()} == {
+        some[0].name: Stage.ALIVE, some[1].name: Stage.ENDED, some[2].name: Stage.ENDED
+    }  # fmt: skip
+    assert found[some[2].name].folder == str(some[2].folder)
+    shutil.rmtree(folder)
+    list_elements(commands, record)
+    assert cluster.listing() == ()
+
+
+def test_an_array_whose_list_was_removed_is_cancelled_as_a_whole(commands: Commands) -> None:
+    cluster, _, folder = together(commands, 2)
+    shutil.rmtree(folder)
+    list_elements(commands, elements(folder, "PENDING", "RUNNING"))
+    assert {(one.name, one.folder) for one in cluster.listing()} == {(f"p-{folder.name}", str(folder))}
+    cluster.cancel(f"p-{folder.name}")
+    assert commands.said("scancel") == ["--quiet", f"--user={os.getuid()}", f"--name=p-{folder.name}"]
+
+
+def test_an_element_that_is_not_in_its_list_decides_nothing(commands: Commands) -> None:
+    cluster, some, folder = together(commands, 1)
+    (folder / "1").symlink_to("../../elsewhere")
+    list_elements(commands, elements(folder, "RUNNING", "RUNNING", "RUNNING"))
+    first, *others = cluster.listing()
+    assert first.name == some[0].name
+    assert {one.stage for one in others} == {Stage.UNKNOWN}
+
+
+def test_a_list_that_cannot_be_read_is_no_listing(commands: Commands) -> None:
+    _, _, folder = together(commands, 1)
+    (folder / "0").unlink()
+    (folder / "0").mkdir()             # no link
+    list_elements(commands, elements(folder, "RUNNING"))
+    with pytest.raises(Unreadable, match=r"the list of an array cannot be read: .*array-"):
+        SlurmCluster("p-", commands=commands.folder).listing()
+
+
+@pytest.mark.parametrize(("said", "taken", "is_kept"), [
+    ("Unable to contact slurm controller (connect failure)", Taken.NOT_REACHED, False),
+    ("Invalid partition name specified", Taken.REFUSED, False),
+    ("Socket timed out on send/recv operation", Taken.IN_DOUBT, True),
+])  # fmt: skip
+def test_the_list_stays_as_long_as_slurm_may_have_the_array(
+    commands: Commands, said: str, taken: Taken, is_kept: bool
+) -> None:
+    cluster, some, first = together(commands, 2)
+    commands.script("sbatch", f"echo 'sbatch: error: Batch job submission failed: {said}' >&2; exit 1")
+    assert cluster.submit_together(some).taken is taken
+    assert [one != first for one in first.parent.glob("array-*") if one != first] == [True] * is_kept
+
+
+def test_more_than_slurm_takes_are_not_asked_for_again(commands: Commands) -> None:
+    cluster, some, folder = together(commands, 4)
+    commands.script("sbatch", "echo 'sbatch: error: Invalid job array specification' >&2; exit 1")
+    assert cluster.submit_together(some).taken is Taken.TOO_MANY
+    commands.script("sbatch", "echo 1")
+    for one in commands.folder.glob("sbatch.*"):
+        one.unlink()
+    assert cluster.submit_together(some).taken is Taken.TOO_MANY
+    assert not list(commands.folder.glob("sbatch.*"))
+    assert cluster.submit_together(some[:3]).taken is Taken.ACCEPTED
+    assert len(list(folder.parent.glob("array-*"))) == 2
+
+
+def test_without_links_each_is_a_job_of_its_own(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, some, folder = together(commands, 2)
+
+    def refuses(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "symlink_to", refuses)
+    assert cluster.submit_together(some).taken is Taken.TOO_MANY
+    assert list(folder.parent.glob("array-*")) == [folder]

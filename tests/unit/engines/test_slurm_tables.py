@@ -14,7 +14,7 @@ PREFIX = "fate-flow-0a1b2c3d4e5f-"
 
 
 def listed(state: str, reason: str = "None", nodes: str = "1"):
-    [found] = read_listing(f"{state}|{nodes}|{reason}|{PREFIX}w1|/home/p/jobs/j/w1\n", PREFIX)
+    [(_, found)] = read_listing(f"{state}|{nodes}|{reason}|7|{PREFIX}w1|/home/p/jobs/j/w1\n", PREFIX)
     return found
 
 
@@ -77,6 +77,7 @@ def test_there_is_a_sentence_and_advice_for_each_kind() -> None:
      "sbatch: error: Batch job submission failed: Memory required by task is not available", Taken.REFUSED),
     ("sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size "
      "and/or time limits)", Taken.REFUSED),
+    ("sbatch: error: Batch job submission failed: Invalid job array specification", Taken.TOO_MANY),
     ("sbatch: error: Batch job submission failed: Something that a later release says", Taken.IN_DOUBT),
     ("Segmentation fault", Taken.IN_DOUBT), ("", Taken.IN_DOUBT),
 ])  # fmt: skip
@@ -104,8 +105,9 @@ def test_what_slurmstepd_notes_in_the_output_of_a_job_explains_its_end(output: s
 
 def test_a_listing_has_the_jobs_of_this_home_alone() -> None:
     text = "\n".join((
-        "RUNNING|1|None|train|(null)", "PENDING|1|Priority|fate-flow-000000000000-w9|/x/w9", "garbage", "",
-        f"RUNNING|1|None|{PREFIX}w2|/home/with a | bar/w2",
+        "RUNNING|1|None|1|train|(null)", "PENDING|1|Priority|2|fate-flow-000000000000-w9|/x/w9", "garbage", "",
+        f"RUNNING|1|None|3_4|{PREFIX}w2|/home/with a | bar/w2",
     ))  # fmt: skip
-    [found] = read_listing(text, PREFIX)
+    [(number, found)] = read_listing(text, PREFIX)
+    assert number == "3_4"
     assert (found.name, found.folder, found.word) == (f"{PREFIX}w2", "/home/with a | bar/w2", "RUNNING")

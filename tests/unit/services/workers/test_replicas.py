@@ -248,3 +248,15 @@ def test_ranks_that_a_cluster_places_begin_when_the_last_of_them_has_arrived() -
 def test_ranks_that_are_replaced_one_by_one_do_not_wait_for_each_other(parameters: dict[str, int]) -> None:
     host = a_host(**parameters)
     assert {(order.gathers, order.gang_size) for order in host.engine.launched} == {(False, 1)}
+
+
+def test_the_workers_of_a_start_come_together_and_others_alone() -> None:
+    kept = [{"name": "data", "path": "x.csv", "kind": "table"}]
+    host = a_host(replicas=2, max_failed_workers=1, outputs=kept)
+    see(host, RUNS, RUNS)
+    host.steady = 5_000
+    see(host, None, FAILED)
+    see(host, SUCCEEDED, SUCCEEDED)
+    assert [(one.worker.slot, one.worker.attempt, one.batch_size) for one in host.engine.launched] == [
+        (0, 0, 2), (1, 0, 2), (1, 1, 1), (COLLECTOR, 0, 1)
+    ]  # fmt: skip

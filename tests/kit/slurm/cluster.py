@@ -15,12 +15,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.waiting import SECONDS
+from tests.kit.waiting import SECONDS, eventually
 
 SLURM = "FATE_FLOW_TEST_SLURM"
 CONTROLLER, NODE, OTHER_NODE = "slurmctld", "node1", "node2"
-CORES = 4           # of a node, as it believes
+CORES, GPUS = 4, 2  # of a node, as it believes
+ELEMENTS = 4        # of the longest array that it takes
+_UP = ("idle", "mixed", "allocated")
 _SCRIPT = Path(__file__).parents[3] / "bin" / "slurm"
+
+
+@dataclass(frozen=True)
+class SlurmJob:
+    """A job that Slurm remembers, or one element of an array."""
+
+    number: str
+    name: str
+    state: str
+    node: str
+    gpus: str
+    comment: str
 
 
 @dataclass(frozen=True)
@@ -32,12 +46,15 @@ class SlurmCluster:
 
     def run(self, command: str, *arguments: str) -> str:
         """What a command of Slurm prints; it has to succeed."""
-        done = subprocess.run(
+        done = self._done(command, *arguments)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout.strip()
+
+    def _done(self, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             [str(self.bin / command), *arguments], capture_output=True, text=True, check=False, timeout=SECONDS,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
-        assert done.returncode == 0, f"{command}: {done.stderr}"
-        return done.stdout.strip()
 
     def kill(self, daemon: str) -> None:
         """kill -9 of slurmctld, or of the slurmd of a node."""
@@ -74,20 +91,38 @@ class SlurmCluster:
         names = ",".join(nodes or (NODE, OTHER_NODE))
         self.run("scontrol", "update", f"NodeName={names}", f"State={state}", "Reason=test")
 
+    def heal(self) -> None:
+        """Let jobs begin on all nodes."""
+        def are_up() -> bool:
+            states = {node: self.state_of(node) for node in (NODE, OTHER_NODE)}
+            kept = [node for node, state in states.items() if state.startswith(("drain", "down"))]
+            for node in kept:        # one that has come back by itself meanwhile needs no help, and Slurm refuses it
+                self._done("scontrol", "update", f"NodeName={node}", "State=resume")
+            return all(state in _UP for state in states.values())
+
+        eventually(self.answers)
+        eventually(are_up, lambda: self.run("sinfo", "--Node", "--long"))
+
+    def state_of(self, node: str) -> str:
+        return self.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T").split()[0]
+
     def is_up(self, node: str) -> bool:
         """Whether jobs can begin on a node. One that was down comes back when its slurmd does."""
-        states = self.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T").split()
-        return states[0] in ("idle", "mixed", "allocated")
+        return self.state_of(node) in _UP
 
     def answers(self) -> bool:
         """Whether the controller can be asked."""
-        done = subprocess.run([str(self.bin / "squeue")], capture_output=True, check=False, timeout=SECONDS)
-        return done.returncode == 0
+        return self._done("squeue").returncode == 0
 
     def states(self) -> dict[str, str]:
         """The state of each job that Slurm remembers, by its name."""
         lines = self.run("squeue", "--noheader", "--states=all", "--format=%j %T").splitlines()
         return dict(line.split(maxsplit=1) for line in lines)
+
+    def jobs(self) -> list[SlurmJob]:
+        """All that it remembers."""
+        lines = self.run("squeue", "--noheader", "--array", "--states=all", "--format=%i|%j|%T|%N|%b|%k").splitlines()
+        return [SlurmJob(*line.split("|", 5)) for line in lines]
 
 
 @contextmanager
