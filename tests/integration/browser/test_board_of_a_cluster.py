@@ -104,6 +104,7 @@ def boards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Boards]:
     overlay: dict[str, Any] = {"commands": {"enabled": True, "allow": [PYTHON]}, "record": {"switch": True}}
     overlays = dict.fromkeys((GUEST, HOST, OTHER), overlay)
     overlays[OTHER] = {**overlay, "approval": {"required": True}}
+    overlays[HOST] = {**overlay, "commands": {**overlay["commands"], "share_logs": True}}
     root = folder / "servers"
     with (
         running_cluster(root, (GUEST, HOST, OTHER), base_port=BASE_PORT + 130, overlays=overlays) as found,
@@ -194,6 +195,17 @@ def test_a_gang_that_began_again_shows_both_attempts(board: Boards) -> None:
     board.open(guest, f"jobs/{job_id}", "success", "began_again")
     assert board.window.run("return document.querySelectorAll('#task-train td')[2].textContent") == "2"
     board.open(guest, f"jobs/{job_id}/tasks/train", "signal 9 (SIGKILL", "attempts")
+    board.open(guest, f"jobs/{job_id}/tasks/train?party=host-10000&version=0", "Ask it for its workers")
+    board.window.click("#only-status a")
+    board.window.wait_for_text("1 worker with the newest process of each, as host 10000 has just said")
+    assert "signal 9 (SIGKILL" in board.window.text("#listed-0")
+    board.look("workers of a partner", "partner_workers")
+    board.open(guest, f"jobs/{job_id}/tasks/train/usage", "Reserved and used", "usage")
+    cells = "[...document.querySelectorAll('#head-workers ~ .wide tbody td')].map((one) => one.textContent)"
+    _process, seconds, processor_seconds, *_ = board.window.run(f"return {cells}")
+    assert float(seconds) > 0
+    assert float(processor_seconds) > 0, "a worker of less than a second has what the kernel has counted"
+    board.open(cluster.host, f"jobs/{job_id}/tasks/train", "Only guest 9999, the initiator of the job, knows")
     board.open(cluster.host, f"jobs/{job_id}/history", "SIGKILL")
 
 

@@ -281,6 +281,7 @@ def test_only_the_initiator_asks_another_party_for_its_workers(tmp_path: Path) -
         world.add_task(job_id, party=party, f_status="running", f_party_status="running")
     page = Browser(world).page(f"/board/jobs/{job_id}/tasks/toy_0?party=host-10000&listed=0").readable
     assert "It may list its workers to host 10000, the initiator of the job, and to no other party." in page
+    assert "Only host 10000, the initiator of the job, knows the attempts at other parties." in page
     assert not world.peers.asked
 
 

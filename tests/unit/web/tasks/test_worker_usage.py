@@ -59,7 +59,7 @@ def test_the_page_has_what_is_reserved_and_used(browser: Browser) -> None:
     assert len(of_view(queries)) <= 10, queries
     assert "Attempt 1 at guest 9999" in page.readable
     assert "2 processes Worker Process Seconds" in page.readable
-    assert "0 1 75.5 61.2 2 0.81" in page.readable, "2 cores are asked for"
+    assert "0 1 75.5 61.25 2 0.81" in page.readable, "2 cores are asked for"
     assert "Cores over time" in page.readable
     assert len([one for one in page.tags if one.name == "svg" and one.attributes.get("class") == "chart"]) == 2
     assert "Nothing is known" not in page.readable
@@ -79,9 +79,9 @@ def test_what_is_not_measured_is_said(browser: Browser) -> None:
     (folder / USAGE).write_text('{"seconds": 2, "processor_seconds": 1, "largest_process_mb": 90}\n')
     page = browser.page(path).readable
     assert "None of these workers lived long enough for a look" in page
-    assert re.search("2.0 1.0 2 0.50 . none 90", page), "no core is the most of no look"
+    assert re.search("2.0 1.00 2 0.50 . none 90", page), "no core is the most of no look"
     (folder / USAGE).write_text("[10, 5, 95]\n")
-    assert "10.0 so far 5.0 2 0.50 0.50 none 95" in browser.page(path).readable
+    assert "10.0 so far 5.00 2 0.50 0.50 none 95" in browser.page(path).readable
 
 
 def test_of_another_party_nothing_is_known(browser: Browser) -> None:
