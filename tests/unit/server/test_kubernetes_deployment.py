@@ -201,11 +201,12 @@ def test_the_keys_of_the_party_are_made_once(rendered: dict[tuple[str, str], Obj
     shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fate_flow.cli.server.main "$@"\n', "utf-8")
     shim.chmod(0o755)
     *shell, script = container["command"]
-    script = script.replace(str(settings.home), f"{tmp_path}/home").replace("/etc/fate_flow/", f"{tmp_path}/")
+    # Relative, since the path of a test may have spaces, which those of the pod do not have.
+    script = script.replace(str(settings.home), "home").replace("/etc/fate_flow/", "")
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(CHECKOUT)}
     made = []
     for _ in range(2):
-        subprocess.run([*shell, script], check=True, env=env, capture_output=True, timeout=60)
+        subprocess.run([*shell, script], check=True, env=env, cwd=tmp_path, capture_output=True, timeout=60)
         made.append((tmp_path / "home" / "keys" / "tls.pem").read_bytes())
     assert made[0] == made[1]
 
@@ -266,7 +267,8 @@ def clients(
         listener.close()
         text = rendered["ConfigMap", "fate-flow-clients"]["data"][Path(conf).name]
         for there, here in (
-            (f"{mounts['clients-tmp']}/", f"{tmp_path}/"), (mounts["clients-tls"], str(tmp_path)),
+            # Relative, since the path of a test may have spaces, which those of the pod do not have.
+            (f"{mounts['clients-tmp']}/", ""), (f"{mounts['clients-tls']}/", ""),
             (f"listen {port} ", f"listen 127.0.0.1:{mine} "),
             (f"http://127.0.0.1:{settings.http_port};", f"http://127.0.0.1:{of_server};"),
         ):  # fmt: skip
@@ -275,7 +277,8 @@ def clients(
         (tmp_path / "nginx.conf").write_text(text, "utf-8")
         assert (program, Path(conf).parent) == ("nginx", Path(mounts["clients-conf"]))
         context = ssl.create_default_context(cafile=str(authority.file))
-        with subprocess.Popen([nginx, *options, str(tmp_path / "nginx.conf")], stderr=subprocess.PIPE) as process:
+        command = [nginx, "-p", f"{tmp_path}/", *options, "nginx.conf"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
             world = Clients(mine, context, found)
             try:
                 eventually(world.answers, "nginx")
