@@ -62,7 +62,7 @@ def lets_a_second_job_hide_a_lost_node(patch: pytest.MonkeyPatch) -> None:
     right = Seen.with_listing
 
     def wrong(self, listed, at):  # type: ignore[no-untyped-def]
-        return right(replace(self, lost_node=False), listed and replace(listed, hides_lost_node=False), at)
+        return right(replace(self, may_compute=False), listed and replace(listed, hides_lost_node=False), at)
 
     patch.setattr(Seen, "with_listing", wrong)
 

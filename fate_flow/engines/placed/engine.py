@@ -50,6 +50,7 @@ from fate_flow.engines.placed.cluster import (
 )
 from fate_flow.engines.placed.folder import (
     PLACED,
+    SECOND,
     Pending,
     Placed,
     intend,
@@ -397,7 +398,9 @@ class PlacedEngine:
         if one is None or one.seen is None:
             return
         is_begun = (folder / CLAIMED).exists()
-        step = step_of(one.seen, is_begun=is_begun, now=self._clock(), patience=self._patience(one, folder, placed))
+        # The end of a second job says nothing of the one that has the claim.
+        seen = replace(one.seen, may_compute=True) if (folder / SECOND).exists() else one.seen
+        step = step_of(seen, is_begun=is_begun, now=self._clock(), patience=self._patience(one, folder, placed))
         listed = one.seen.listed
         if step is Step.GIVE_UP:
             seconds, why = one.seen.pending_seconds, listed.waiting.text if listed and listed.waiting else "waits"

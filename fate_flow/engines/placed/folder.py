@@ -15,6 +15,7 @@ from fate_flow.engines.placed.submitting import Submitter
 
 PLACED = "placed.json"          # the intent: whoever links it may submit, nobody else
 PENDING = "pending.json"        # why it waits, and since when
+SECOND = "begun_again"           # a job of this worker has found the claim of another one, which may compute
 _MOST_SHOWN = 500
 OUTPUT = "cluster.out"          # what the cluster itself says into the output of the job
 

@@ -21,8 +21,16 @@ from pathlib import Path
 
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.runner import WAITED_SIGNALS, run_worker
-from fate_flow.engines.local.worker import LAUNCH, Exit, read_json
-from fate_flow.engines.placed.folder import request_stop, seconds_of
+from fate_flow.engines.local.worker import (
+    LAUNCH,
+    Exit,
+    ProcessId,
+    claimer,
+    is_claimed_elsewhere,
+    read_json,
+    write_atomically,
+)
+from fate_flow.engines.placed.folder import SECOND, request_stop, seconds_of
 from fate_flow.engines.placed.probe import why_not_the_home
 from fate_flow.engines.placed.way import lead_to, way_of
 from fate_flow.engines.staged.loopback import Loopback
@@ -56,9 +64,17 @@ def _become_runner(folder: Path, parent: int, way: Loopback | None) -> None:
     try:
         proc.die_with_parent(parent, signal.SIGTERM)      # a cluster may kill the leader of the job alone
         run_worker(folder, prepare=partial(lead_to, folder, way.port) if way is not None else None)
+        _note_claim_of_another(folder)
         code = 0
     finally:
         os._exit(code)
+
+
+def _note_claim_of_another(folder: Path) -> None:
+    """A controller with an old state may start a job again, on another node, and knows only the end of this one."""
+    is_own = claimer(folder) == ProcessId.of(os.getpid()) and not is_claimed_elsewhere(folder)
+    if not is_own and Exit.read(folder) is None:
+        write_atomically(folder / SECOND, "", is_durable=False)
 
 
 def _wait_for(child: int, folder: Path) -> None:

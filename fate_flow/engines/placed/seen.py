@@ -26,24 +26,24 @@ class Seen:
     pending_at: float | None = None    # of the last listing, if that showed it as pending
     gone: int = 0                      # listings one after the other that did not show it as alive
     gone_since: float = 0.0            # the first of these
-    lost_node: bool = False            # some listing has shown that the cluster has lost a node with it
+    may_compute: bool = False          # also when its job has ended: the cluster had lost a node with it
 
     def with_listing(self, listed: Listed | None, at: float) -> Seen:
         """Return what is seen after a listing that began at this time. `listed`: None if the worker is not in it."""
-        lost_node = self.lost_node or (listed is not None and (listed.may_compute or listed.hides_lost_node))
+        may_compute = self.may_compute or (listed is not None and (listed.may_compute or listed.hides_lost_node))
         if listed is not None and listed.stage is Stage.PENDING:
             since = at if self.pending_at is None else self.pending_at
-            return Seen(listed, True, self.pending_seconds + at - since, at, lost_node=lost_node)
+            return Seen(listed, True, self.pending_seconds + at - since, at, may_compute=may_compute)
         if listed is not None and listed.stage is not Stage.ENDED:
-            return Seen(listed, True, self.pending_seconds, lost_node=lost_node)
+            return Seen(listed, True, self.pending_seconds, may_compute=may_compute)
         if self.listed is None and listed is not None:          # until now it had not come: it was not gone
-            return Seen(listed, True, self.pending_seconds, None, 1, at, lost_node)
+            return Seen(listed, True, self.pending_seconds, None, 1, at, may_compute)
         first = self.gone_since if self.gone else at
         # A cluster forgets a job some minutes after its end: its last word stays. It may still list a second job of
         # this name that has found the claim, and then the node that was lost counts.
         before = self.listed if self.listed is not None and self.listed.stage is Stage.ENDED else None
         last = before if before is not None and (listed is None or before.may_compute) else listed
-        return Seen(last, True, self.pending_seconds, None, self.gone + 1, first, lost_node)
+        return Seen(last, True, self.pending_seconds, None, self.gone + 1, first, may_compute)
 
     def without_listing(self) -> Seen:
         """Return what is seen after a try to list that failed: all clocks stand."""
@@ -84,7 +84,7 @@ def step_of(seen: Seen, *, is_begun: bool, now: float, patience: Patience) -> St
 
 def _has_surely_ended(seen: Seen) -> bool:
     """Return whether the cluster has seen the end of all its processes, as it has not on a node that it has lost."""
-    return seen.listed is not None and seen.listed.stage is Stage.ENDED and not seen.lost_node
+    return seen.listed is not None and seen.listed.stage is Stage.ENDED and not seen.may_compute
 
 
 def furthest(listed: Collection[Listed]) -> dict[str, Listed]:

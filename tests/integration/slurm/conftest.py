@@ -52,7 +52,7 @@ def cluster(commands: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     ports.close()
     listener = {"fateflow": {"worker_listen": {"host": "127.0.0.1", "port": port}}}
     programs = {"commands": {"enabled": True, "allow": [PYTHON, "/usr/bin/sleep", "/bin/sleep"]}}
-    limits = {"limits": {"long_backoff": 1, "poll_interval": 1, "retry_wait": 1}}
+    limits = {"limits": {"long_backoff": 1, "poll_interval": 1, "retry_wait": 1, "server_silence": 45}}
     overlays: dict[str, Any] = {
         GUEST: {**programs, **limits}, HOST: {**programs, **limits, **engines, **listener}
     }

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.engines.local.worker import Exit, ProcessId
+from fate_flow.engines.local.worker import Exit, ProcessId, Stop
 from fate_flow.engines.placed.cluster import Stage, Submission, Taken
-from fate_flow.engines.placed.folder import PLACED, Pending
+from fate_flow.engines.placed.folder import PLACED, SECOND, Pending
 from fate_flow.engines.placed.submitting import SUBMITTED, ProcessesHere, Submitted, Submitter
 from tests.kit.engines.fake_cluster import PREFIX, FakeProcess, PlacedWorld, submitted
 
@@ -181,3 +181,19 @@ def test_an_intent_that_is_no_json_goes_by_the_name_that_it_must_have(world: Pla
     world.show(folder, Stage.ENDED, "timeout")
     world.looks(9)
     assert world.cause_of(folder) == "timeout"
+
+
+def test_the_end_of_a_second_job_is_not_that_of_the_first_which_may_compute(tmp_path: Path) -> None:
+    """slurmctld was killed, came back with an old state, and started the job again, on another node."""
+    world = PlacedWorld(tmp_path)
+    folder = world.place()
+    world.look()
+    world.begin(folder)
+    (folder / SECOND).touch()
+    world.show(folder, Stage.ENDED)
+    world.looks(2)
+    assert Stop.read(folder) == Stop(0.0), "its runner is asked to end, wherever it is"
+    world.looks(18)
+    assert world.end_of(folder) is None, "its runner has not been silent for long enough"
+    world.looks(3)
+    assert world.cause_of(folder) == "lost"
