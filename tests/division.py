@@ -32,8 +32,9 @@ WITH_FATE = "heavy with fate"
 ON_SLURM = "integration on slurm"
 SECONDS: dict[str, float] = {
     "integration of jobs on sqlite": 190, "integration on mariadb": 90, "integration of servers on sqlite": 110,
-    "genuine": 70, "attacks": 65, ON_SLURM: 90, WITH_FATE: 400, "heavy": 300,
-    "tests/integration/browser/test_board_in_a_browser.py": 60,
+    "genuine": 70, "attacks": 65, ON_SLURM: 90, WITH_FATE: 440, "heavy": 300,
+    "tests/integration/browser/test_board_in_a_browser.py": 70,
+    "tests/integration/browser/test_keyboard_and_tabs.py": 15,
     "tests/chaos/test_chaos.py": 25,
     "tests/integration/engine/test_engine.py": 13,
     "tests/integration/engine/test_engine_stop.py": 8,
