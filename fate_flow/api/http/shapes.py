@@ -41,9 +41,11 @@ _PARTY_ONLY = an_object(_PARTY, title="Party")
 _REASON = or_null(one_of({reason.value for reason in Reason}))
 _HOLD = or_null(an_object({"message": TEXT, "by": TEXT, "time": TIME}, title="Hold", description="No job starts."))
 _BLOCKED_BY = or_null(one_of({blocker.value for blocker in Blocker}))
-_WAITS_FOR = or_null(one_of({
+WAITED_FOR = frozenset({
     "awaiting_approval", "initiator", "release", "retry_backoff", "parties", "room", "size", "answer", "turn",
-}))  # fmt: skip
+})  # fmt: skip
+"""The words for what a waiting job waits for."""
+_WAITS_FOR = or_null(one_of(WAITED_FOR))
 _JOB_STATUSES = {status.value for status in JobStatus}
 _TASK_STATUSES = {status.value for status in TaskStatus}
 _SHOWN_JOB_STATUS = one_of(_JOB_STATUSES - {JobStatus.STOPPING.value})

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from fate_flow.core.model.status import SeatStatus
 from fate_flow.core.planning.replies import SILENT, UNREADY
 
 Explained = Mapping[str, Any]
@@ -17,27 +18,63 @@ def who_acts(job: Explained, own_party_id: str) -> str:
         trouble = next((one for one in job["parties"] if one["trouble"]), None)
         return f"The operators of party {trouble['party_id']}: {trouble['trouble']}." if trouble else ""
     if job["status"] == "waiting":
-        return _waiting(job)
+        return WAITING[job["waits_for"]](job)
     if job["status"] == "failed" and job["caused_by"]:
         return f"{_people(job['caused_by'], own_party_id)}: the cause is there."
     return ""
 
 
-def _waiting(job: Explained) -> str:
-    waits_for = job["waits_for"]
-    if waits_for == "release":
-        return f"{(job['hold'] or {}).get('by') or 'Somebody'} holds the job: whoever may release it."
-    if waits_for == "awaiting_approval":
-        parties = job["awaiting_approval"]
-        return " and ".join(f"The people of {party}" for party in parties) + " decide whether they take part." if (
-            parties) else "You: approve or reject the job."
-    if waits_for == "answer":
-        return _not_ready(job["parties"])
-    if waits_for == "size":
-        return "Whoever submitted it: the job asks for more than a party has in all. Stop it and ask for less."
-    if waits_for == "initiator":
-        return f"Nobody here: {_shown(job['initiator'])} knows its place in the queue."
+def _release(job: Explained) -> str:
+    return f"{(job['hold'] or {}).get('by') or 'Somebody'} holds the job: whoever may release it."
+
+
+def _approval(job: Explained) -> str:
+    parties = job["awaiting_approval"]
+    return " and ".join(f"The people of {party}" for party in parties) + " decide whether they take part." if (
+        parties) else "You: approve or reject the job."
+
+
+def _answer(job: Explained) -> str:
+    return _not_ready(job["parties"]) or "The people of the party that is not ready."
+
+
+def _size(_: Explained) -> str:
+    return "Whoever submitted it: the job asks for more than a party has in all. Stop it and ask for less."
+
+
+def _initiator(job: Explained) -> str:
+    return f"Nobody here: {_shown(job['initiator'])} knows its place in the queue."
+
+
+def _parties(job: Explained) -> str:
+    return _not_joined(job) or "Nobody: it goes on by itself, since every party knows that it begins again."
+
+
+def _pause(job: Explained) -> str:
+    return _not_joined(job) or "Nobody: it begins again by itself when its pause is over."
+
+
+def _capacity(_: Explained) -> str:
     return "Nobody: it starts by itself when the cores are free."
+
+
+def _place(_: Explained) -> str:
+    return "Nobody: it starts by itself when its turn comes."
+
+
+WAITING: Mapping[str, Callable[[Explained], str]] = {
+    "release": _release, "awaiting_approval": _approval, "answer": _answer, "size": _size, "initiator": _initiator,
+    "parties": _parties, "retry_backoff": _pause, "room": _capacity, "turn": _place,
+}  # fmt: skip
+"""Who acts for a waiting job, by the word for what it waits for."""
+
+
+def _not_joined(job: Explained) -> str:
+    """Return who acts for a party that does not take part again yet; empty if each does."""
+    late = " and ".join(_shown(one) for one in job["parties"] if one["status"] == SeatStatus.JOINING.value)
+    return _not_ready(job["parties"]) or (
+        late and f"The operators of {late}, unless it confirms soon that the job begins again."
+    )
 
 
 def _not_ready(parties: Sequence[Mapping[str, Any]]) -> str:
@@ -45,8 +82,7 @@ def _not_ready(parties: Sequence[Mapping[str, Any]]) -> str:
     silent = [one for one in parties if one["message"].startswith(SILENT)]
     found = silent or [one for one in parties if one["message"].startswith(UNREADY)]
     who = "operators" if silent else "people"
-    named = [f"The {who} of {_shown(one)}, which {one['message']}." for one in found]
-    return " ".join(named) or "The people of the party that is not ready."
+    return " ".join(f"The {who} of {_shown(one)}, which {one['message']}." for one in found)
 
 
 def _people(party: str, own_party_id: str) -> str:

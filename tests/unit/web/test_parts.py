@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from fate_flow.api.http.shapes import WAITED_FOR
 from fate_flow.cli.audit.record_times import time_of
 from fate_flow.core.access.key_list import MESSAGE, KeyList, KeyState, ListedKey
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.store.views.board import SavedKeys
-from fate_flow.web.jobs.whose_move import who_acts
+from fate_flow.web.jobs.whose_move import WAITING, who_acts
 from fate_flow.web.pages import moment
 from fate_flow.web.partners import BAD, GOOD, UNKNOWN, KeyInUse, PartnerKeys, keys_of, partners_of
 from tests.kit.site_keys import private_key
@@ -94,8 +95,11 @@ def test_a_latency_is_rounded_so_that_the_page_stays_the_same(milliseconds: obje
     assert (found.there_text, found.back_text) == (f"answers{text}", f"reaches this party{text}")
 
 
-def _seat(message: str) -> dict[str, str]:
-    return {"role": "host", "party_id": "10000", "message": message}
+def _seat(message: str, status: str = "joined") -> dict[str, str]:
+    return {"role": "host", "party_id": "10000", "message": message, "status": status}
+
+
+REFUSED = "does not answer: connection refused"
 
 
 @pytest.mark.parametrize(("job", "text"), [
@@ -110,14 +114,24 @@ def _seat(message: str) -> dict[str, str]:
     ({"status": "waiting", "waits_for": "awaiting_approval", "awaiting_approval": ["host 10000"]},
      "The people of host 10000 decide whether they take part."),
     ({"status": "waiting", "waits_for": "awaiting_approval"}, "You: approve or reject the job."),
-    ({"status": "waiting", "waits_for": "answer", "parties": [_seat("does not answer: connection refused")]},
+    ({"status": "waiting", "waits_for": "answer", "parties": [_seat(REFUSED)]},
      "The operators of host 10000, which does not answer: connection refused."),
     ({"status": "waiting", "waits_for": "answer", "parties": [_seat(""), _seat("is not ready: on hold by ann: lunch")]},
      "The people of host 10000, which is not ready: on hold by ann: lunch."),
     ({"status": "waiting", "waits_for": "answer"}, "The people of the party that is not ready."),
     ({"status": "waiting", "waits_for": "size"}, "asks for more than a party has in all"),
     ({"status": "waiting", "waits_for": "initiator"}, "Nobody here: guest 9999 knows its place"),
-    ({"status": "waiting", "waits_for": "room"}, "Nobody: it starts by itself"),
+    ({"status": "waiting", "waits_for": "parties", "parties": [_seat(REFUSED)]},
+     f"The operators of host 10000, which {REFUSED}."),
+    ({"status": "waiting", "waits_for": "parties", "parties": [_seat("", "joining")]},
+     "The operators of host 10000, unless it confirms soon that the job begins again."),
+    ({"status": "waiting", "waits_for": "parties", "parties": [_seat("")]}, "Nobody: it goes on by itself"),
+    ({"status": "waiting", "waits_for": "retry_backoff", "parties": [_seat("")]},
+     "Nobody: it begins again by itself when its pause is over."),
+    ({"status": "waiting", "waits_for": "retry_backoff", "parties": [_seat(REFUSED, "joining")]},
+     f"The operators of host 10000, which {REFUSED}."),
+    ({"status": "waiting", "waits_for": "room"}, "Nobody: it starts by itself when the cores are free."),
+    ({"status": "waiting", "waits_for": "turn"}, "Nobody: it starts by itself when its turn comes."),
 ])  # fmt: skip
 def test_who_has_to_act(job: dict[str, Any], text: str) -> None:
     usual = {
@@ -127,6 +141,14 @@ def test_who_has_to_act(job: dict[str, Any], text: str) -> None:
     found = who_acts({**usual, **job}, "9999")
     assert text in found
     assert bool(found) == bool(text)
+
+
+def test_each_word_for_what_a_job_waits_for_has_its_own_sentence_about_who_acts() -> None:
+    assert set(WAITING) == WAITED_FOR
+    job = {"parties": [], "hold": None, "awaiting_approval": [], "initiator": {"role": "guest", "party_id": "9999"}}
+    said = {word: who_acts({**job, "status": "waiting", "waits_for": word}, "9999") for word in WAITED_FOR}
+    assert all(said.values())
+    assert len(set(said.values())) == len(WAITED_FOR)
 
 
 @pytest.mark.parametrize(("at", "machine", "person"), [
