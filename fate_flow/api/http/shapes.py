@@ -142,6 +142,9 @@ EXPLAINED = an_object({
     **_PARTY,
     "is_initiator": YES_NO,
     "initiator": _PARTY_ONLY,
+    "initiator_trouble": described(
+        or_null(TEXT), "The problem of the connection to its initiator, or back, if that is another party."
+    ),
     "status": _SHOWN_JOB_STATUS,
     "status_detail": one_of(_JOB_STATUSES | {RESTARTING}),
     "target": or_null(one_of(_JOB_STATUSES)),

@@ -15,13 +15,23 @@ def who_acts(job: Explained, own_party_id: str) -> str:
     """Return who has to act, from what `explained` says; empty if nobody has to: it runs, or it is over as it should
     be."""
     if job["status"] in ("running", "ready", "success"):
-        trouble = next((one for one in job["parties"] if one["trouble"]), None)
-        return f"The operators of party {trouble['party_id']}: {trouble['trouble']}." if trouble else ""
+        return _silent(job)
     if job["status"] == "waiting":
         return WAITING[job["waits_for"]](job)
-    if job["status"] == "failed" and job["caused_by"]:
-        return f"{_people(job['caused_by'], own_party_id)}: the cause is there."
-    return ""
+    if not job["caused_by"]:
+        return ""
+    return f"{_people(job['caused_by'], own_party_id)}: {_ENDED[job['status']]}."
+
+
+_ENDED = {"failed": "the cause is there", "timeout": "the cause is there", "canceled": "the job was stopped there"}
+
+
+def _silent(job: Explained) -> str:
+    """A party that is not the initiator knows its connection to the initiator alone."""
+    if job["initiator_trouble"]:
+        return f"The operators of party {job['initiator']['party_id']}: {job['initiator_trouble']}."
+    trouble = next((one for one in job["parties"] if one["trouble"]), None)
+    return f"The operators of party {trouble['party_id']}: {trouble['trouble']}." if trouble else ""
 
 
 def _release(job: Explained) -> str:

@@ -33,6 +33,7 @@ from fate_flow.web.sessions import Sessions
 from tests.kit.api.client_world import GUEST, HOST, START, TOY, TOY_CONF, World, make_world
 from tests.kit.api.recorded_world import JOB as RECORDED
 from tests.kit.api.recorded_world import recorded_world, their_file
+from tests.kit.api.running_jobs import copy_of_a_job, trouble
 from tests.kit.key_lists import ROOT, signed_list
 from tests.kit.site_keys import private_key
 from tests.kit.web.browser import Browser, Page, counted_queries, of_view
@@ -429,6 +430,16 @@ def test_the_failing_party_has_the_first_word(browser: Browser, jobs: Mapping[st
     readable = browser.page(f"/board/jobs/{jobs['failed']}").readable
     assert readable.index("toy_0 failed on host 10000") < readable.index("Job id")
     assert "Who has to act: The people of host 10000: the cause is there." in readable
+
+
+def test_a_job_whose_initiator_is_silent_says_who_has_to_act(browser: Browser) -> None:
+    job_id = copy_of_a_job(browser.world)
+    assert "Who has to act" not in browser.page(f"/board/jobs/{job_id}").readable
+    trouble(browser.world, silent_since=1_000, silence="connection refused")
+    text = "host 10000 has not answered for 7 s (connection refused)"
+    assert f"Who has to act: The operators of party 10000: {text}." in browser.page(f"/board/jobs/{job_id}").readable
+    said = browser.world.ask("job/explain", {"job_id": job_id, "role": "guest"})["data"]
+    assert (said["initiator_trouble"], said["parties"][0]["trouble"]) == (text, None)
 
 
 def test_a_job_says_why_it_waits_and_who_has_to_act(browser: Browser, jobs: Mapping[str, str]) -> None:

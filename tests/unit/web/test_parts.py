@@ -107,6 +107,11 @@ REFUSED = "does not answer: connection refused"
     ({"status": "running"}, ""),
     ({"status": "running", "parties": [{"party_id": "10000", "trouble": "host 10000 has not answered for 40 s"}]},
      "The operators of party 10000: host 10000 has not answered for 40 s."),
+    ({"status": "running", "initiator_trouble": "guest 9999 has not answered for 40 s"},
+     "The operators of party 9999: guest 9999 has not answered for 40 s."),
+    ({"status": "timeout", "caused_by": "host 10000"}, "The people of host 10000: the cause is there."),
+    ({"status": "canceled", "caused_by": "host 10000"}, "The people of host 10000: the job was stopped there."),
+    ({"status": "canceled", "caused_by": ""}, ""),
     ({"status": "failed", "caused_by": "host 10000"}, "The people of host 10000: the cause is there."),
     ({"status": "failed", "caused_by": "guest-9999"}, "Your own party: the cause is there."),
     ({"status": "failed", "caused_by": ""}, ""),
@@ -136,7 +141,7 @@ REFUSED = "does not answer: connection refused"
 def test_who_has_to_act(job: dict[str, Any], text: str) -> None:
     usual = {
         "parties": [], "caused_by": "", "waits_for": None, "hold": None, "awaiting_approval": [],
-        "initiator": {"role": "guest", "party_id": "9999"},
+        "initiator": {"role": "guest", "party_id": "9999"}, "initiator_trouble": None,
     }  # fmt: skip
     found = who_acts({**usual, **job}, "9999")
     assert text in found

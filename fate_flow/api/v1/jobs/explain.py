@@ -67,6 +67,7 @@ def explained(
         **party_of(job.party),
         "is_initiator": job.is_initiator,
         "initiator": party_of(job.initiator),
+        "initiator_trouble": None if job.is_initiator else condition.troubles.get(job.initiator),
         "status": _shown(job.status),
         "status_detail": RESTARTING if condition.is_restarting else job.status.value,
         "target": job.target.value if job.target else None,
