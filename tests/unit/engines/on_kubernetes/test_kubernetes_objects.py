@@ -182,7 +182,7 @@ def test_a_pod_that_waits_for_its_secret_is_recognised() -> None:
 # ---------------------------------------------------------------------- what an operator applies
 
 
-DEPLOY = Path(__file__).parents[3] / "deploy" / "kubernetes"
+DEPLOY = Path(__file__).parents[4] / "deploy" / "kubernetes"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
