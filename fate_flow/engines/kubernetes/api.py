@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from fate_flow.engines.kubernetes.problem import ApiProblem
 _KUEUE = "kueue.x-k8s.io"
 _MERGE = "application/merge-patch+json"          # releases of the client do not agree which kind they take
 _GROUPS = "podgroups"
+_MINOR = re.compile(r"[0-9]+")                    # a provider of clusters may write `29+`
 _SECONDS = (5.0, 20.0)           # to connect, and to wait for an answer
 
 
@@ -57,6 +59,17 @@ class ClientApi:
 
     def delete_job(self, namespace: str, name: str) -> None:
         self._object(self._batch.delete_namespaced_job, name, namespace, propagation_policy="Background")
+
+    def delete_pod(self, namespace: str, name: str) -> None:
+        self._object(self._core.delete_namespaced_pod, name, namespace)
+
+    def minor_version(self) -> int:
+        """Return the second number of the release of the API server."""
+        minor = str(self._object(client.VersionApi(self._client).get_code).get("minor"))
+        found = _MINOR.match(minor)
+        if found is None:
+            raise ApiProblem(0, f"the API server says no release: {minor}")
+        return int(found[0])
 
     def create_secret(self, namespace: str, secret: Manifest) -> None:
         self._object(self._core.create_namespaced_secret, namespace, secret)

@@ -1,25 +1,29 @@
-"""The objects of one worker: a Job that runs it once, and a Secret with its token.
+"""The objects of workers: a Job that runs each of them once, and a Secret with their tokens.
 
-A Job for each worker, not an Indexed Job for each party task: replicas are restarted, replaced and stopped one by one,
-by rules of the job that Kubernetes does not have, and each has a token, a claim and an end of its own. So nothing is
-left for Kubernetes to retry: backoffLimit 0, restartPolicy Never. The runner holds the time limit of its worker, as
-everywhere: `activeDeadlineSeconds` would also count how long the image is pulled and the inputs are fetched.
+The ranks that one start brings are one Indexed Job; a worker that comes later has a Job of its own. Ranks are
+restarted, replaced and stopped one by one, by rules of the job that Kubernetes does not have, so nothing is left for it
+to retry: restartPolicy Never, and the end of a pod is that of its index, and of no other one. The runner holds the time
+limit of its worker, as everywhere: `activeDeadlineSeconds` would also count how long the image is pulled and the inputs
+are fetched.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.core.model.resources import Need
 from fate_flow.engines.kubernetes.gangs import GANG_LABEL, GROUP_SPEC, VOLCANO, GangScheduler, PodGroup
 from fate_flow.engines.placed.cluster import Gang
-from fate_flow.engines.staged.places import ADDRESS, PIN, ROOT, TOKEN, WORKER
+from fate_flow.engines.staged.places import ADDRESS, INDEX, PIN, ROOT, TOKEN, TOKENS, WORKER, WORKERS
 
 HOME_LABEL, WORKER_LABEL, MANAGED = "fate-flow/home", "fate-flow/worker", "app.kubernetes.io/managed-by"
-FOLDER = "fate-flow/folder"                  # the annotation with the folder of the worker at the server
+FOLDER = "fate-flow/folder"                  # the annotation with the folder of the worker at the server, or of all
+RANKS = "fate-flow/workers"                  # the annotation of an Indexed Job: the ids of its workers by their index
+START_LABEL = "fate-flow/start"              # of an Indexed Job and its pods: its name
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 GPU = "nvidia.com/gpu"
 
@@ -62,7 +66,8 @@ class WorkerAt:
 
 @dataclass(frozen=True)
 class WorkerJob:
-    """A worker that is to be placed."""
+    """What is to be placed: a worker, or the `ranks` of a start; these have no `worker_id`, and `folder` is that of
+    theirs."""
 
     name: str
     worker_id: str
@@ -72,6 +77,7 @@ class WorkerJob:
     grace_seconds: float
     argv: tuple[str, ...] = ()                       # of the runner on a volume with the home
     gang: Gang | None = None
+    ranks: tuple[str, ...] = ()                      # the ids of workers, by their index
 
 
 def pod_group(job: WorkerJob, pods: PodSettings, scheduler: GangScheduler | None) -> PodGroup | None:
@@ -92,8 +98,11 @@ def pod_group(job: WorkerJob, pods: PodSettings, scheduler: GangScheduler | None
 def job_manifest(
     job: WorkerJob, pods: PodSettings, at: WorkerAt | None, scheduler: GangScheduler | None = None
 ) -> dict[str, Any]:
-    """Return the Job of a worker. `at`: None if its pod has a volume with the home; `scheduler`: for gangs."""
+    """Return the Job of a worker, or of ranks. `at`: None if its pods have a volume with the home; `scheduler`: for
+    gangs."""
     labels, annotations = _labels(job), {FOLDER: job.folder}
+    if job.ranks:
+        annotations[RANKS] = " ".join(job.ranks)
     group = pod_group(job, pods, scheduler)
     if group is not None:
         labels[GANG_LABEL] = group.name
@@ -101,9 +110,7 @@ def job_manifest(
     of_pod = _of_scheduler(scheduler, group, pods)
     template = {"labels": {**labels, **of_pod["labels"]}, "annotations": {FOLDER: job.folder, **of_pod["annotations"]}}
     spec: dict[str, Any] = {
-        "backoffLimit": 0,
-        "completions": 1,
-        "parallelism": 1,
+        **_completion(job),
         "ttlSecondsAfterFinished": pods.keep_seconds,
         "template": {"metadata": template, "spec": _pod(job, pods, at, scheduler)},
     }
@@ -121,8 +128,21 @@ def job_manifest(
     }  # fmt: skip
 
 
-def secret_manifest(job: WorkerJob, pods: PodSettings, at: WorkerAt, job_uid: str) -> dict[str, Any]:
-    """Return the Secret with the token of a worker; it goes with the Job."""
+def script_of(commands: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Return the command of all pods of an Indexed Job, which execute these by their index."""
+    cases = (f"{number}) exec {shlex.join(argv)} ;;\n" for number, argv in enumerate(commands))
+    return "/bin/sh", "-c", f'case "${INDEX}" in\n{"".join(cases)}esac\n'
+
+
+def tokens_of(job: WorkerJob, reach: Callable[[str], WorkerAt]) -> dict[str, str]:
+    """Return the contents of the Secret of a Job."""
+    if not job.ranks:
+        return {"token": reach(job.worker_id).token}
+    return {str(number): reach(worker_id).token for number, worker_id in enumerate(job.ranks)}
+
+
+def secret_manifest(job: WorkerJob, pods: PodSettings, tokens: Mapping[str, str], job_uid: str) -> dict[str, Any]:
+    """Return the Secret of a Job, with which it goes."""
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job.name, "uid": job_uid}
     return {
         "apiVersion": "v1",
@@ -132,12 +152,22 @@ def secret_manifest(job: WorkerJob, pods: PodSettings, at: WorkerAt, job_uid: st
         },
         "type": "Opaque",
         "immutable": True,
-        "stringData": {"token": at.token},
+        "stringData": dict(tokens),
     }  # fmt: skip
 
 
 def _labels(job: WorkerJob) -> dict[str, str]:
-    return {MANAGED: "fate-flow", HOME_LABEL: job.home_id, WORKER_LABEL: job.worker_id}
+    own = {START_LABEL: job.name} if job.ranks else {WORKER_LABEL: job.worker_id}
+    return {MANAGED: "fate-flow", HOME_LABEL: job.home_id, **own}
+
+
+def _completion(job: WorkerJob) -> dict[str, Any]:
+    if not job.ranks:
+        return {"backoffLimit": 0, "completions": 1, "parallelism": 1}
+    # Without a podFailurePolicy, a pod counts as failed as soon as it is deleted: so none is made for its index again.
+    # With a backoffLimit, too, the end of some pods would be that of all.
+    number = len(job.ranks)
+    return {"completionMode": "Indexed", "backoffLimitPerIndex": 0, "completions": number, "parallelism": number}
 
 
 def _of_scheduler(
@@ -165,7 +195,7 @@ def _pod(
         volumes: list[dict[str, Any]] = [{"name": "home", "persistentVolumeClaim": {"claimName": pods.volume_claim}}]
         first: list[dict[str, Any]] = []
     else:
-        staged = {**base, "env": _env(job, at), "volumeMounts": [{"name": "staged", "mountPath": _STAGED}]}
+        staged = {**base, **_env(job, at), "volumeMounts": [{"name": "staged", "mountPath": _STAGED}]}
         command = [pods.python, "-P", "-m", _AGENT]
         first = [{**staged, **resources, "name": "fetch", "command": [*command, "fetch"]}]
         containers = [{**staged, **resources, "name": "worker", "command": [*command, "run"]}]
@@ -220,7 +250,12 @@ def _requests(need: Need, workers: int) -> dict[str, str]:
     return found
 
 
-def _env(job: WorkerJob, at: WorkerAt) -> list[dict[str, Any]]:
-    plain = {ADDRESS: at.address, PIN: at.pin, WORKER: job.worker_id, ROOT: _STAGED, "HOME": _STAGED}
-    token = {"name": TOKEN, "valueFrom": {"secretKeyRef": {"name": job.name, "key": "token"}}}
-    return [*({"name": name, "value": value} for name, value in plain.items()), token]
+def _env(job: WorkerJob, at: WorkerAt) -> dict[str, Any]:
+    """Return what the environment of the agent is made of. A Secret cannot be read by the index of a pod, so that of
+    ranks is in the environment as a whole, which the agent empties; a program could read a volume."""
+    worker = {WORKERS: " ".join(job.ranks)} if job.ranks else {WORKER: job.worker_id}
+    plain = {ADDRESS: at.address, PIN: at.pin, **worker, ROOT: _STAGED, "HOME": _STAGED}
+    env: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in plain.items()]
+    if job.ranks:
+        return {"env": env, "envFrom": [{"prefix": TOKENS, "secretRef": {"name": job.name}}]}
+    return {"env": [*env, {"name": TOKEN, "valueFrom": {"secretKeyRef": {"name": job.name, "key": "token"}}}]}

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 
+from fate_flow.core.model.grammar import shown
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.worker import (
     ARRIVED,
@@ -41,7 +42,7 @@ from fate_flow.engines.staged.documents import ALIVE
 from fate_flow.engines.staged.fetch import Damaged, Fetched, fetch
 from fate_flow.engines.staged.loopback import Loopback
 from fate_flow.engines.staged.pinned import PinnedClient, ServerAt, WrongServer
-from fate_flow.engines.staged.places import ADDRESS, PIN, ROOT, TOKEN, WORKER
+from fate_flow.engines.staged.places import ADDRESS, INDEX, PIN, ROOT, TOKEN, TOKENS, WORKER, WORKERS
 from fate_flow.engines.staged.sending import Growing, send_outputs
 from fate_flow.engines.staged.server import Over, Refused, Server
 
@@ -197,8 +198,9 @@ def main(argv: Sequence[str]) -> int:
         log.error("usage: python -m fate_flow.engines.staged.agent fetch|run")
         return _BAD_ORDER
     try:
-        at, worker_id = ServerAt.of(os.environ[ADDRESS], os.environ[PIN]), os.environ[WORKER]
-        client, root = PinnedClient(at, proc.take_variable(TOKEN)), Path(os.environ[ROOT]) / worker_id
+        worker_id, token = _worker_and_token()
+        at = ServerAt.of(os.environ[ADDRESS], os.environ[PIN])
+        client, root = PinnedClient(at, token), Path(os.environ[ROOT]) / worker_id
     except KeyError as error:
         log.error("%s is not set: the engine that starts this process sets it", error.args[0])
         return _BAD_ORDER
@@ -206,6 +208,19 @@ def main(argv: Sequence[str]) -> int:
         log.error("%s", error)
         return _BAD_ORDER
     return _served(argv[0], client, at, worker_id, root)
+
+
+def _worker_and_token() -> tuple[str, str]:
+    """Return the worker of this process and its token; afterwards no token is in the environment.
+
+    Raises KeyError, ValueError."""
+    if WORKERS not in os.environ:
+        return os.environ[WORKER], proc.take_variable(TOKEN)
+    tokens = {name: proc.take_variable(name) for name in [*os.environ] if name.startswith(TOKENS)}
+    number, workers = os.environ[INDEX], os.environ[WORKERS].split()
+    if not number.isdecimal() or int(number) >= len(workers):
+        raise ValueError(f"{INDEX}: {shown(number)} is not the number of one of {len(workers)} workers")
+    return workers[int(number)], tokens[f"{TOKENS}{int(number)}"]
 
 
 def _served(what: str, client: PinnedClient, at: ServerAt, worker_id: str, root: Path) -> int:

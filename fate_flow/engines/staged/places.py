@@ -22,6 +22,9 @@ ADDRESS, PIN, WORKER, TOKEN, ROOT = (
     f"FATE_FLOW_STAGED_{name}" for name in ("ADDRESS", "PIN", "WORKER", "TOKEN", "ROOT")
 )
 """The variables with which an engine starts `agent.py`."""
+INDEX, WORKERS, TOKENS = "JOB_COMPLETION_INDEX", "FATE_FLOW_STAGED_WORKERS", f"{TOKEN}_"
+"""Instead of WORKER and TOKEN where several agents are started alike: the number of this one, the ids of all workers by
+their numbers, and what the names of the variables begin with that have their tokens."""
 
 
 class BadPlace(ValueError):

@@ -52,14 +52,17 @@ class Site:
     fake: FakeKubernetes
     workers: PlacedWorkers
 
-    def orders(self, worker_id: str, code: str, streams: StreamEnds = NO_STREAMS, gang: int = 0) -> None:
-        """`gang`: how many workers of this party begin together; 0: it begins by itself."""
+    def orders(
+        self, worker_id: str, code: str, streams: StreamEnds = NO_STREAMS, gang: int = 0, start: int = 1
+    ) -> None:
+        """`gang`: how many workers of this party begin together; 0: it begins by itself; `start`: how many come with
+        the start of the task."""
         parameters = {"command": [sys.executable, "-c", code]}
         self.server.statuses[worker_id] = WorkerStatus.CREATED
         self.workers.launch(LaunchOrder(
             self.server.worker(worker_id), "Command", "ab" * 16, (("guest", "9999"),), parameters, (), 1, 0, 1.0,
             worker_id, program=Program(read_program(parameters), {}, (), "9999"), need=Need(1), streams=streams,
-            gathers=bool(gang), gang_size=gang or 1,
+            gathers=bool(gang), gang_size=gang or 1, batch_size=start,
         ))  # fmt: skip
 
     def state(self, worker_id: str) -> str:
@@ -75,8 +78,11 @@ class Site:
         eventually(has_begun, lambda: "\n".join(self.fake.output))
 
     def jobs(self) -> list[str]:
+        return self.names("jobs")
+
+    def names(self, kind: str) -> list[str]:
         with self.fake.lock:
-            return [name for kind, name in self.fake.objects if kind == "jobs"]
+            return [name for found, name in self.fake.objects if found == kind]
 
 
 @pytest.fixture
@@ -106,11 +112,58 @@ def test_a_worker_runs_in_a_pod_and_its_files_come_home(site: Site) -> None:
     assert job.startswith("fate-flow-")
 
 
-def test_a_gang_has_all_its_pods_or_none_and_begins_when_the_others_are_there(site: Site) -> None:
+@pytest.mark.parametrize(("minor", "keeps_index_limit", "jobs"), [("29", True, 1), ("28", True, 2), ("33+", False, 2)])
+def test_the_workers_of_a_start_run_in_one_job_where_the_cluster_can(
+    site: Site, minor: str, keeps_index_limit: bool, jobs: int
+) -> None:
+    site.fake.minor, site.fake.keeps_index_limit = minor, keeps_index_limit
+    for name in ("w0", "w1"):
+        site.orders(name, f"{CODE}; print({name!r})", start=2)
+    for name in ("w0", "w1"):
+        site.ends(name)
+        seen = site.workers.observe(site.server.worker(name))
+        assert (seen.exit_code, seen.succeeded) == (0, True), (seen, site.fake.output)
+        assert (site.server.folder(name) / "stdout").read_text() == f"far\n{name}\n"
+    assert len(site.jobs()) == jobs
+    assert len(site.names("pods")) == 2
+
+
+def test_the_end_of_a_rank_is_that_of_its_pod_alone(site: Site) -> None:
+    for name in ("w0", "w1", "w2"):
+        site.orders(name, WAITS, start=3)
+    for name in ("w0", "w1", "w2"):
+        site.begins(name)
+    [process] = [one for name, one in site.fake._processes.items() if name.endswith("-1-pod")]
+    process.kill()
+    site.ends("w1")
+    assert json_in(site.server.folder("w1") / EXIT)["cause"] == "lost"
+    for name in ("w0", "w2"):
+        assert site.state(name) == "running"
+        site.workers.stop(site.server.worker(name), 20.0)
+        site.ends(name)
+        assert json_in(site.server.folder(name) / EXIT)["exit_code"] == 7
+    assert site.fake.asked.count("POST jobs") == 1
+
+
+def test_a_rank_that_is_stopped_before_it_begins_loses_its_pod_and_the_last_one_the_job(site: Site) -> None:
+    site.fake.has_nodes = False
+    for name in ("w0", "w1"):
+        site.orders(name, CODE, start=2)
+    eventually(lambda: len(site.names("pods")) == 2, "a pod for each")
+    assert {site.state(name) for name in ("w0", "w1")} == {"created"}
+    site.workers.stop(site.server.worker("w0"), 1.0)
+    eventually(lambda: [name[-6:] for name in site.names("pods")] == ["-1-pod"], lambda: str(site.fake.asked))
+    assert len(site.jobs()) == 1
+    site.workers.stop(site.server.worker("w1"), 1.0)
+    eventually(lambda: site.jobs() == [], "a Job that nobody wants is deleted")
+
+
+@pytest.mark.parametrize("start", [1, 2], ids=["a Job for each", "one Job"])
+def test_a_gang_has_all_its_pods_or_none_and_begins_when_the_others_are_there(site: Site, start: int) -> None:
     site.fake.gangs = FakeGangs("scheduling.volcano.sh/v1beta1", places=1)
     workers = {name: site.server.worker(name) for name in ("w0", "w1")}
     for name in workers:
-        site.orders(name, WAITS, gang=2)
+        site.orders(name, WAITS, gang=2, start=start)
 
     def waits(name: str) -> bool:
         assert site.state(name) == "created"
@@ -119,6 +172,7 @@ def test_a_gang_has_all_its_pods_or_none_and_begins_when_the_others_are_there(si
 
     eventually(lambda: all(waits(name) for name in workers), lambda: str(site.fake.objects))
     assert site.fake.gangs.places == 1, "one of them could have begun alone"
+    assert len(site.jobs()) == 2 // start
     site.fake.gangs.places = 2
     site.fake.schedule()
     has_arrived = lambda: all(site.workers.observe(one).has_arrived for one in workers.values())  # noqa: E731
@@ -134,7 +188,7 @@ def test_a_gang_has_all_its_pods_or_none_and_begins_when_the_others_are_there(si
     site.fake.has_nodes = False
     site.orders("w2", CODE)                  # without any worker, it lists only once a minute
     assert site.state("w2") == "created"
-    eventually(lambda: not any(kind == "podgroups" for kind, _ in site.fake.objects), "the PodGroup goes with its gang")
+    eventually(lambda: site.names("podgroups") == [], "the PodGroup goes with its gang")
     site.workers.stop(site.server.worker("w2"), 1.0)
 
 
@@ -148,8 +202,9 @@ def test_a_worker_that_waits_for_its_gang_may_be_stopped(site: Site) -> None:
     assert not (folder / RUNNER).exists()
 
 
+@pytest.mark.parametrize("start", [1, 2])
 @pytest.mark.parametrize("is_done", [False, True], ids=["the request is lost", "the answer is lost"])
-def test_a_request_that_gets_lost_is_repeated_and_the_worker_runs_once(site: Site, is_done: bool) -> None:
+def test_a_request_that_gets_lost_is_repeated_and_each_worker_runs_once(site: Site, is_done: bool, start: int) -> None:
     failed: set[str] = set()
 
     def fails(method: str, kind: str) -> int:
@@ -159,10 +214,13 @@ def test_a_request_that_gets_lost_is_repeated_and_the_worker_runs_once(site: Sit
         return 503
 
     site.fake.fails, site.fake.is_done = fails, is_done
-    site.orders("w0", CODE)
-    site.ends("w0")
+    names = [f"w{number}" for number in range(start)]
+    for name in names:
+        site.orders(name, CODE, start=start)
+    for name in names:
+        site.ends(name)
+        assert site.workers.observe(site.server.worker(name)).succeeded, site.fake.output
     assert failed == {"jobs", "secrets"}
-    assert site.workers.observe(site.server.worker("w0")).succeeded, site.fake.output
     assert len(site.jobs()) == 1
 
 

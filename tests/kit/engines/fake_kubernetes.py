@@ -28,6 +28,7 @@ from tests.kit.engines.fake_kueue import FakeKueue
 
 VERSION = "1.33"
 _PREFIXES = {"jobs": "/apis/batch/v1", "pods": "/api/v1", "secrets": "/api/v1"}
+_INDEX = "batch.kubernetes.io/job-completion-index"
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 Object = dict[str, Any]
@@ -46,6 +47,8 @@ class FakeKubernetes:
     asked: list[str] = field(default_factory=list)
     output: list[str] = field(default_factory=list)
     has_nodes: bool = True
+    minor: str = "33+"                                         # of its release, as a provider of clusters writes it
+    keeps_index_limit: bool = True                             # whether backoffLimitPerIndex is switched on
     gangs: FakeGangs = field(default_factory=FakeGangs)
     kueue: FakeKueue = field(default_factory=FakeKueue)
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -125,6 +128,8 @@ class FakeKubernetes:
         if kind == _REVIEWS and body is not None:
             is_allowed = body["spec"]["resourceAttributes"]["verb"] in self.gangs.may
             return 201, {"kind": "SelfSubjectAccessReview", "status": {"allowed": is_allowed}}
+        if kind == "/version/":
+            return 200, {"major": "1", "minor": self.minor}
         if kind == "/apis/":
             return 200, {"kind": "APIGroupList", "groups": self.kueue.group()}
         if self.gangs.version and kind == f"/apis/{self.gangs.version}":
@@ -155,6 +160,8 @@ class FakeKubernetes:
         if (kind, meta["name"]) in self.objects:
             return _failure(409, f'{kind} "{meta["name"]}" already exists')
         meta.update(uid=str(uuid.uuid4()), creationTimestamp=f"2026-01-01T00:00:{len(self.objects):02d}Z")
+        if kind == "jobs" and not self.keeps_index_limit:
+            body["spec"].pop("backoffLimitPerIndex", None)
         self.objects[kind, meta["name"]] = {**body, "status": {}}
         if kind == "jobs":
             self._run_job(body)
@@ -169,52 +176,77 @@ class FakeKubernetes:
         if kind == "podgroups":
             del self.objects[kind, job["metadata"]["name"]]
             return
-        assert query.get("propagationPolicy") == ["Background"], "its pods would stay"
         name = job["metadata"]["name"]
+        if kind == "pods":
+            self._delete_pod(name)
+            return
+        assert query.get("propagationPolicy") == ["Background"], "its pods would stay"
         del self.objects["jobs", name]
         self.objects.pop(("secrets", name), None)             # as its owner says
+        for pod in self._pods_of(name):
+            self._delete_pod(pod)
+
+    def _pods_of(self, job: str) -> list[str]:
+        return [name for kind, name in self.objects if kind == "pods" and self.objects[kind, name]["job"] == job]
+
+    def _delete_pod(self, name: str) -> None:
+        """Delete a pod: it counts as failed, as it does for the Job controller, which does not wait for its end."""
+        pod = self.objects.pop(("pods", name))
+        self.gangs.waiting = [one for one in self.gangs.waiting if one[0] is not pod]
+        self._ended(pod, has_failed=True)
         process = self._processes.get(name)
         if process is not None and process.poll() is None:
             process.terminate()
-        self.objects.pop(("pods", f"{name}-pod"), None)
 
     # ------------------------------------------------------------------ the Job controller and the kubelet
 
     def _run_job(self, job: Object) -> None:
         if job["spec"].get("suspend"):
             return
-        template, name = job["spec"]["template"], job["metadata"]["name"]
-        meta = {**template["metadata"], "name": f"{name}-pod", "creationTimestamp": "2026-01-01T00:00:00Z"}
-        pod = {"metadata": meta, "spec": {**template["spec"]}, "status": {"phase": "Pending"}}
-        self.objects["pods", f"{name}-pod"] = pod
+        spec, name = job["spec"], job["metadata"]["name"]
+        assert (spec.get("completionMode") == "Indexed") == ("backoffLimit" not in spec), "its pods would end together"
+        numbers = range(spec["completions"]) if spec.get("completionMode") == "Indexed" else [None]
+        for number in numbers:
+            self._make_pod(name, spec["template"], number)
+        self.schedule()
+
+    def _make_pod(self, job: str, template: Object, number: int | None) -> None:
+        name = f"{job}-pod" if number is None else f"{job}-{number}-pod"
+        index = {} if number is None else {_INDEX: str(number)}
+        said = template["metadata"]
+        meta = {
+            "name": name, "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {**said["labels"], **index}, "annotations": {**said["annotations"], **index},
+        }  # fmt: skip
+        pod = {"metadata": meta, "spec": {**template["spec"]}, "status": {"phase": "Pending"}, "job": job}
+        self.objects["pods", name] = pod
         if not self.has_nodes:
             pod["status"]["conditions"] = [{
                 "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/0 nodes fit",
             }]  # fmt: skip
             return
-        self.gangs.waiting.append((pod, lambda: self._start(name, pod)))
-        self.schedule()
+        self.gangs.waiting.append((pod, lambda: self._start(pod)))
 
     def schedule(self) -> None:
         """What the scheduler does when a pod has come, or there are more places."""
         with self.lock:
             self.gangs.schedule({name: one for (kind, name), one in self.objects.items() if kind == "podgroups"})
 
-    def _start(self, job: str, pod: Object) -> None:
-        thread = threading.Thread(target=self._run_pod, args=(job, pod), daemon=True)
+    def _start(self, pod: Object) -> None:
+        thread = threading.Thread(target=self._run_pod, args=(pod,), daemon=True)
         self._threads.append(thread)
         thread.start()
 
-    def _run_pod(self, job: str, pod: Object) -> None:
-        volume = self.folder / job
+    def _run_pod(self, pod: Object) -> None:
+        volume = self.folder / pod["metadata"]["name"]
         volume.mkdir()
         spec, status = pod["spec"], pod["status"]
         for container in (*spec.get("initContainers", ()), *spec["containers"]):
-            env = self._environment(job, container, volume)
+            env = self._environment(pod, container, volume)
             while env is None:
                 status["containerStatuses"] = [_state(container, waiting={"reason": "CreateContainerConfigError"})]
                 threading.Event().wait(0.05)
-                env = self._environment(job, container, volume)
+                env = self._environment(pod, container, volume)
             is_main = container in spec["containers"]
             key = "containerStatuses" if is_main else "initContainerStatuses"
             status.update({"phase": "Running" if is_main else "Pending", key: [_state(container, running={})]})
@@ -222,7 +254,7 @@ class FakeKubernetes:
             process = subprocess.Popen(
                 command, env=env, cwd=volume, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
             )
-            self._processes[job] = process
+            self._processes[pod["metadata"]["name"]] = process
             out, _ = process.communicate()
             self.output.append(out)
             ended = {"exitCode": abs(process.returncode), "reason": "Error" if process.returncode else "Completed"}
@@ -232,13 +264,34 @@ class FakeKubernetes:
         has_failed = bool(process.returncode)
         with self.lock:
             status["phase"] = "Failed" if has_failed else "Succeeded"
-            if ("jobs", job) in self.objects:
-                condition = {"type": "Failed" if has_failed else "Complete", "status": "True"}
-                self.objects["jobs", job]["status"] = {"conditions": [condition]}
+            self._ended(pod, has_failed=has_failed)
 
-    def _environment(self, job: str, container: Object, volume: Path) -> dict[str, str] | None:
+    def _ended(self, pod: Object, *, has_failed: bool) -> None:
+        """Note the end of a pod in its Job: of its index, and of the Job if no other index is left."""
+        job = self.objects.get(("jobs", pod["job"]))
+        if job is None:
+            return
+        status, number = job["status"], pod["metadata"]["labels"].get(_INDEX)
+        if number is not None:
+            if number in {*_listed(status, "failedIndexes"), *_listed(status, "completedIndexes")}:
+                return
+            key = "failedIndexes" if has_failed else "completedIndexes"
+            status[key] = ",".join([*_listed(status, key), number])
+            has_failed = "failedIndexes" in status
+            if sum(len(_listed(status, one)) for one in ("failedIndexes", "completedIndexes")) < (
+                job["spec"]["completions"]
+            ):
+                return
+        status["conditions"] = [{"type": "Failed" if has_failed else "Complete", "status": "True"}]
+
+    def _environment(self, pod: Object, container: Object, volume: Path) -> dict[str, str] | None:
         """Return the variables of a container; None while a Secret is missing."""
         found = dict(self.env)
+        for one in container.get("envFrom", ()):
+            secret = self.objects.get(("secrets", one["secretRef"]["name"]))
+            if secret is None:
+                return None
+            found.update({f"{one['prefix']}{key}": value for key, value in secret["stringData"].items()})
         for one in container["env"]:
             if "value" in one:
                 found[one["name"]] = str(volume) if one["value"] == "/fate-flow" else one["value"]
@@ -248,7 +301,13 @@ class FakeKubernetes:
             if secret is None:
                 return None
             found[one["name"]] = secret["stringData"][ref["key"]]
+        if (number := pod["metadata"]["labels"].get(_INDEX)) is not None:
+            found["JOB_COMPLETION_INDEX"] = number
         return found
+
+
+def _listed(status: Object, key: str) -> list[str]:
+    return [one for one in status.get(key, "").split(",") if one]
 
 
 def _state(container: Object, **state: Object) -> Object:

@@ -20,7 +20,9 @@ from fate_flow.engines.kubernetes.manifests import (
     WorkerAt,
     WorkerJob,
     job_manifest,
+    script_of,
     secret_manifest,
+    tokens_of,
 )
 from fate_flow.engines.kubernetes.problem import ApiProblem
 from fate_flow.engines.kubernetes.status import FATAL_WAITING, WAITING, listed, waits_for_secret
@@ -36,19 +38,21 @@ FULL = replace(
     PODS, pull_secrets=("registry",), service_account="fate", node_selector={"disk": "ssd"}, run_as_user=1000,
     tolerations=({"key": "fate", "operator": "Exists", "effect": "NoSchedule"},), queue="fate", priority_class="low",
 )  # fmt: skip
+RANKS = replace(JOB, worker_id="", ranks=("a" * 32, "b" * 32))
 LARGE = replace(JOB, need=Need(4, 4096, gpus=2, time_limit_seconds=3600, queue="gpus"))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("job", "pods", "at"), [
     (JOB, PODS, AT), (LARGE, FULL, AT), (replace(JOB, argv=("python3", "-m", "x")), replace(PODS, volume_claim="h",
-     home="/home/f"), None),
+     home="/home/f"), None), (RANKS, FULL, AT),
+    (replace(RANKS, argv=script_of([["python3", "a b"], ["true"]])), replace(PODS, volume_claim="h"), None),
 ])  # fmt: skip
 def test_objects_are_what_the_published_schemas_ask_for(
     version: str, job: WorkerJob, pods: PodSettings, at: WorkerAt | None
 ) -> None:
     kubernetes_validate.validate(job_manifest(job, pods, at), version, strict=True)
-    kubernetes_validate.validate(secret_manifest(job, pods, AT, "uid"), version, strict=True)
+    kubernetes_validate.validate(secret_manifest(job, pods, tokens_of(job, lambda _: AT), "uid"), version, strict=True)
 
 
 def test_labels_of_a_job_select_nodes_beside_those_of_the_engine() -> None:
@@ -75,7 +79,7 @@ def test_a_job_runs_once_and_its_token_is_in_a_secret_that_goes_with_it() -> Non
     [fetch] = pod["initContainers"]
     assert (fetch["command"][-1], worker["command"][-1]) == ("fetch", "run")
     assert AT.token not in str(made)
-    secret = secret_manifest(LARGE, FULL, AT, "the uid")
+    secret = secret_manifest(LARGE, FULL, tokens_of(LARGE, lambda _: AT), "the uid")
     assert secret["metadata"]["ownerReferences"][0]["uid"] == "the uid"
     assert worker["env"][-1]["valueFrom"]["secretKeyRef"] == {"name": LARGE.name, "key": "token"}
     assert secret["stringData"] == {"token": AT.token}
@@ -283,5 +287,6 @@ def test_the_role_allows_what_the_engine_asks_and_nothing_else() -> None:
     allowed = {(group, kind): set(rule["verbs"]) for rule in role["rules"] for group in rule["apiGroups"]
                for kind in rule["resources"]}
     assert allowed == {
-        ("batch", "jobs"): {"create", "get", "list", "delete"}, ("", "pods"): {"list"}, ("", "secrets"): {"create"},
+        ("batch", "jobs"): {"create", "get", "list", "delete"}, ("", "pods"): {"list", "delete"},
+        ("", "secrets"): {"create"},
     }
