@@ -17,7 +17,7 @@ from fate_flow.store.views.board import MOST_SEARCHED
 from fate_flow.store.views.board_record import RecordSearch
 from fate_flow.web.board import Board
 from fate_flow.web.jobs.sequence import sequence_of
-from fate_flow.web.pages import CALM
+from fate_flow.web.pages import CALM, counted_piece
 from fate_flow.web.task_addresses import number
 
 _FILTERS = ("kind", "job", "party", "person", "status", "digest", "after", "before")
@@ -43,7 +43,16 @@ def add_audit_pages(routes: Blueprint, board: Board) -> None:
             "audit/record.html", reviews=found.reviews, poll=0 if before else CALM, found=found, given=given, kept=kept,
             kinds=[one.value for one in Kind], is_on=board.services.context.keeps_record, older=older,
             is_first=not before, most_searched=MOST_SEARCHED, command=_command(given), search=search,
+            counting=f"/board/audit/count?{urlencode(kept)}",
         )  # fmt: skip
+
+    @routes.get("/audit/count")
+    def count_entries() -> Response:
+        """Count on, as the list of entries asks."""
+        board.check_may("audit", "the record (audit)")
+        search = _search({key: request.args.get(key, "").strip() for key in _FILTERS})
+        found = board.queries.count_entries(search, number(request.args, "from") or 0)
+        return counted_piece(found.count, found.looked_at, found.next)
 
     @routes.get("/jobs/<job_id>/record")
     def record_of_job(job_id: str) -> Response:

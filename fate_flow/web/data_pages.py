@@ -13,7 +13,7 @@ from fate_flow.core.model.grammar import check_table_piece, shown
 from fate_flow.store.values import READ
 from fate_flow.store.views.board import MOST_SEARCHED
 from fate_flow.web.board import Board
-from fate_flow.web.pages import CALM
+from fate_flow.web.pages import CALM, counted_piece
 from fate_flow.web.table_schema import columns_of
 from fate_flow.web.task_addresses import number, page_number, task_path
 
@@ -24,6 +24,7 @@ ROWS_PAGE, COLUMNS_PAGE, SCHEMA_PAGE = 50, 20, 200
 def add_data_pages(routes: Blueprint, board: Board) -> None:
     pages = _DataPages(board)
     routes.get("/data")(pages.tables)
+    routes.get("/data/count")(pages.count_tables)
     routes.get("/data/table")(pages.table)
 
 
@@ -32,19 +33,20 @@ class _DataPages:
         self._board, self._queries = board, board.queries
 
     def tables(self) -> Response:
-        origin = request.args.get("origin", "") or "upload"
-        if origin not in ORIGINS:
-            raise BadRequest(f"origin: {shown(origin)} is not one of {', '.join(ORIGINS)}")
-        given = request.args.get("namespace", "").strip()
-        namespace = check_table_piece(given, "namespace") if given else ""
-        behind = _place(request.args.get("from", ""))
+        origin, namespace, behind = _asked_list()
         found = self._queries.tables(origin, namespace, behind)
         kept = {"origin": origin, **({"namespace": namespace} if namespace else {})}
         return self._board.show(
             "tables.html", reviews=found.reviews, poll=CALM if behind is None else 0, found=found, rows=found.rows,
             origin=origin, origins=ORIGINS, namespace=namespace, is_first=behind is None, kept=urlencode(kept),
             older=f"/board/data?{urlencode({**kept, 'from': found.next})}" if found.next else "",
+            counting=f"/board/data/count?{urlencode(kept)}",
         )  # fmt: skip
+
+    def count_tables(self) -> Response:
+        """Count on, as the list of tables asks."""
+        found = self._queries.count_tables(*_asked_list())
+        return counted_piece(found.count, found.looked_at, found.next)
 
     def table(self) -> Response:
         namespace = check_table_piece(request.args.get("namespace", ""), "namespace")
@@ -69,6 +71,16 @@ class _DataPages:
             origins=ORIGINS, task_path=task_path, read=READ, most_searched=MOST_SEARCHED,
             address=f"/board/data/table?{urlencode({'namespace': namespace, 'name': name})}",
         )  # fmt: skip
+
+
+def _asked_list() -> tuple[str, str, tuple[int, str, str] | None]:
+    """Return the origin, the namespace (empty: all) and the place of the list that is asked for. Raise BadRequest."""
+    origin = request.args.get("origin", "") or "upload"
+    if origin not in ORIGINS:
+        raise BadRequest(f"origin: {shown(origin)} is not one of {', '.join(ORIGINS)}")
+    given = request.args.get("namespace", "").strip()
+    namespace = check_table_piece(given, "namespace") if given else ""
+    return origin, namespace, _place(request.args.get("from", ""))
 
 
 def _place(text: str) -> tuple[int, str, str] | None:

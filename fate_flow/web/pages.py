@@ -7,6 +7,7 @@ long as what it shows is the same: times are written as they are, and the browse
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -115,3 +116,11 @@ def written_utc(milliseconds: int) -> str:
         return ""
     found = datetime.fromtimestamp(milliseconds / 1000, UTC).replace(tzinfo=None)
     return found.isoformat(timespec="seconds" if found.second else "minutes")
+
+
+def counted_piece(count: int, looked_at: int, following: str | None) -> Response:
+    """Return what the script of a list asks for, one piece after the other, when somebody wants to know how many fit.
+
+    `following`: where the next request goes on; None or empty: that was all."""
+    data = {"count": count, "looked_at": looked_at, "next": following or None}
+    return Response(json.dumps(data), mimetype="application/json", headers=HEADERS)

@@ -34,7 +34,7 @@ from fate_flow.web.jobs.seat_resources import resources_of
 from fate_flow.web.jobs.shown_parameters import MANY, WHOLE_JOB, shown_parameters
 from fate_flow.web.jobs.timeline import PHASES, SIZES, timeline_of
 from fate_flow.web.jobs.whose_move import who_acts
-from fate_flow.web.pages import CALM, FRESH, HEADERS
+from fate_flow.web.pages import CALM, FRESH, HEADERS, counted_piece
 from fate_flow.web.partners import partners_of
 from fate_flow.web.task_addresses import number, share_place, written_share
 
@@ -117,8 +117,7 @@ class _Views:
     def count(self) -> Response:
         """Count on: what the page of jobs asks, one piece after the other, when somebody wants to know how many."""
         found = self._queries.count_jobs(read_search(request.args), read_place(request.args))
-        data = {"count": found.count, "looked_at": found.looked_at, "next": written_place(found.next)}
-        return Response(json.dumps(data), mimetype="application/json", headers=HEADERS)
+        return counted_piece(found.count, found.looked_at, written_place(found.next))
 
     # ------------------------------------------------------------------ one job
 

@@ -59,6 +59,15 @@ class SavedKeys:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """How many rows of a list fit, of those that one request has looked at."""
+
+    count: int
+    looked_at: int
+    next: str                    # where the counting goes on, as the links of the list write it; empty: that was all
+
+
+@dataclass(frozen=True)
 class Overview:
     seats: dict[tuple[str, str], int]        # unfinished jobs by role and status
     running: list[Row]

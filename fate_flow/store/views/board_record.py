@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,12 +11,13 @@ from peewee import fn
 from fate_flow.core.record.entry import BadEntry, read_entry
 from fate_flow.core.record.log import StoredEntry
 from fate_flow.core.record.offline.evidence import Evidence
+from fate_flow.core.record.segment import Segment
 from fate_flow.core.record.shown import ShownEntry, shown_entry
 from fate_flow.store.database.record_rows import PersonRow, RecordCheckpointRow, RecordEntryRow, RecordHeadRow
 from fate_flow.store.queries.segments import SEGMENTS_BETWEEN, segment_of_row
 from fate_flow.store.sql.record import by_id
 from fate_flow.store.sql.store import SqlTransaction
-from fate_flow.store.views.board import MOST_SEARCHED, PAGE, count_reviews
+from fate_flow.store.views.board import MOST_SEARCHED, PAGE, Counted, count_reviews
 from fate_flow.store.views.job_names import names_of
 
 MOST_STEPS = 200
@@ -102,11 +103,7 @@ class RecordPage:
 def record_page(tx: SqlTransaction, search: RecordSearch, before: int) -> RecordPage:
     """Return entries, newest first. `before`: only those with a smaller id; 0: the newest."""
     row = RecordEntryRow
-    newest = int(row.select(fn.MAX(row.f_id)).scalar() or 0)
-    top = min(before or newest + 1, newest + 1)
-    bottom = max(0, top - 1 - MOST_SEARCHED)
-    if search.job_id:            # an index leads to the entries of a job, so all of them are looked at
-        bottom = 0
+    bottom, top = _searched(search, before)
     parts = search.parts(_person_id(search.person) if search.person else "")
     conditions = _conditions(search, parts)
     count: int | None = None
@@ -133,6 +130,21 @@ def record_page(tx: SqlTransaction, search: RecordSearch, before: int) -> Record
     return RecordPage(_logs(tx), tx.evidence(), entries, following, is_cut, count, jobs, count_reviews())
 
 
+def count_entries(tx: SqlTransaction, search: RecordSearch, before: int) -> Counted:
+    """Count the entries that fit among those with ids below `before`, as many as one request may look at."""
+    row = RecordEntryRow
+    bottom, top = _searched(search, before)
+    parts = search.parts(_person_id(search.person) if search.person else "")
+    is_between = (row.f_id < top) & (row.f_id > bottom) if bottom else row.f_id < top
+    count = int(row.select().where(is_between, *_conditions(search, parts)).count())
+    if search.job_id:
+        count += sum(one.id < top and search.has(one, parts) for one in tx.of_job_in_files(search.job_id))
+    else:
+        count += sum(1 for segment in _segments(search, bottom, top) for one in tx.entries_in(segment)
+                     if bottom < one.id < top and search.has(one, parts))  # fmt: skip
+    return Counted(count, count if search.job_id else top - 1 - bottom, str(bottom + 1) if bottom else "")
+
+
 def record_of_job(tx: SqlTransaction, job_id: str, after: int) -> RecordOfJob:
     """Return the next entries about a job, whose ids are larger than `after`."""
     row, kept = RecordEntryRow, tx.of_job_in_files(job_id)
@@ -148,6 +160,21 @@ def record_of_job(tx: SqlTransaction, job_id: str, after: int) -> RecordOfJob:
     count = row.select().where(is_its).count() + len(kept)
     following = found[-1].id if more else 0
     return RecordOfJob(entries, before + 1, count, following, names_of([job_id]), count_reviews())
+
+
+def _searched(search: RecordSearch, before: int) -> tuple[int, int]:
+    """Return between which ids one request looks for entries below `before`; 0: for the newest."""
+    newest = int(RecordEntryRow.select(fn.MAX(RecordEntryRow.f_id)).scalar() or 0)
+    top = min(before or newest + 1, newest + 1)
+    # An index leads to the entries of a job, so all of them are looked at.
+    return 0 if search.job_id else max(0, top - 1 - MOST_SEARCHED), top
+
+
+def _segments(search: RecordSearch, bottom: int, top: int) -> Iterator[Segment]:
+    """Yield the files that may have entries which fit, with ids between the two; the newest first."""
+    for segment in map(segment_of_row, SEGMENTS_BETWEEN.rows(RecordEntryRow._meta.database, bottom, top)):
+        if (not search.log or segment.log == search.log) and segment.newest >= search.after:
+            yield segment
 
 
 def _conditions(search: RecordSearch, parts: Sequence[str]) -> list[Any]:
@@ -166,11 +193,9 @@ def _with_files(
 ) -> list[StoredEntry]:  # fmt: skip
     """Return the newest entries that fit, of these rows and of the files with ids between the two: a page and one."""
     found = rows
-    for segment in map(segment_of_row, SEGMENTS_BETWEEN.rows(RecordEntryRow._meta.database, bottom, top)):
+    for segment in _segments(search, bottom, top):
         if len(found) > PAGE and found[PAGE].id > segment.last_id:
             break                # the other segments are older
-        if (search.log and segment.log != search.log) or segment.newest < search.after:
-            continue
         kept = (one for one in tx.entries_in(segment) if bottom < one.id < top and search.has(one, parts))
         found = sorted([*found, *kept], key=by_id, reverse=True)[: PAGE + 1]
     return found

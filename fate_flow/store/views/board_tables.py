@@ -4,7 +4,7 @@ went, as far as that is stored."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,8 @@ from fate_flow.store.database.models import JobRow, StorageTableRow
 from fate_flow.store.database.result_rows import OutputRow
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.values import READ, OutputTable, TableMeta
-from fate_flow.store.views import board
-from fate_flow.store.views.board import MOST_SEARCHED, PAGE, count_reviews, number_of
+from fate_flow.store.views import board, job_search
+from fate_flow.store.views.board import MOST_SEARCHED, PAGE, Counted, count_reviews, number_of
 from fate_flow.store.views.columns import read_by
 from fate_flow.store.views.job_names import names_of
 
@@ -43,7 +43,7 @@ class ListedTable:
     @property
     def place(self) -> str:
         """From where the list goes on behind this table."""
-        return json.dumps([self.create_time, self.namespace, self.name])
+        return _place(self.create_time, self.namespace, self.name)
 
 
 @dataclass(frozen=True)
@@ -109,28 +109,30 @@ class TableDetails:
 def tables_page(origin: str, namespace: str, behind: tuple[int, str, str] | None) -> TablesPage:
     """Return the tables of an origin, newest first."""
     row = StorageTableRow.alias("listed")
-    source = read_by(row, "listed", "ix_table_namespace" if namespace else "ix_table_age")
-    where = row.f_origin == origin
-    if namespace:
-        where &= row.f_namespace == namespace
-    # MariaDB sorts all tables of a namespace if the order names what is the same for all of them.
-    order = (row.f_create_time.desc(), *([] if namespace else [row.f_namespace.desc()]), row.f_name.desc())
-    listed = row.select(row.f_name).from_(source).where(where).order_by(*order[: 0 if namespace else 1])
+    listed = _listed(row, (row.f_name,), origin, namespace, None)
+    listed = listed.order_by(*_by_age(row, namespace)[: 0 if namespace else 1])
     count, is_counted = number_of(listed, board.MOST_COUNTED)
-    if behind is not None:
-        at, of, name = behind
-        inside = (row.f_namespace < of) | ((row.f_namespace == of) & (row.f_name < name))
-        where &= (row.f_create_time <= at) & ((row.f_create_time < at) | inside)
-    query = row.select(
+    columns = (
         row.f_namespace, row.f_name, row.f_count, row.f_schema, row.f_job_id, row.f_create_time, row.f_disable
-    ).from_(source).where(where)  # fmt: skip
+    )  # fmt: skip
+    query = _listed(row, columns, origin, namespace, behind).order_by(*_by_age(row, namespace))
     rows = [
         ListedTable(of, name, count or 0, 1 + len(json.loads(schema).get("header", ())), job_id, at or 0, bool(off))
-        for of, name, count, schema, job_id, at, off in query.order_by(*order).limit(PAGE + 1).tuples()
+        for of, name, count, schema, job_id, at, off in query.limit(PAGE + 1).tuples()
     ]  # fmt: skip
     following = rows[PAGE - 1].place if len(rows) > PAGE else ""
     names = names_of(one.job_id for one in rows if one.job_id)
     return TablesPage(tuple(rows[:PAGE]), following, count, is_counted, names, count_reviews())
+
+
+def count_tables(origin: str, namespace: str, behind: tuple[int, str, str] | None) -> Counted:
+    """Count the tables of an origin behind the place, as many as one request may count in an index."""
+    row, most = StorageTableRow.alias("listed"), job_search.COUNTED_AT_ONCE
+    keys = _listed(row, (row.f_create_time, row.f_namespace, row.f_name), origin, namespace, behind)
+    keys = keys.order_by(*_by_age(row, namespace))
+    last = next(iter(keys.limit(1).offset(most - 1).tuples()), None)
+    count = number_of(keys, most)[0] if last is None else most
+    return Counted(count, count, "" if last is None else _place(last[0] or 0, *last[1:]))
 
 
 def table_details(tx: SqlTransaction, namespace: str, name: str) -> TableDetails | None:
@@ -151,6 +153,28 @@ def table_details(tx: SqlTransaction, namespace: str, name: str) -> TableDetails
         table, tuple(party for party, of in grants if of != ALL), tuple(party for party, of in grants if of == ALL),
         uses, use_count, is_counted, models[:MOST_MODELS], len(models), names, sources, maker, count_reviews(),
     )  # fmt: skip
+
+
+def _listed(row: Any, columns: Sequence[Any], origin: str, namespace: str, behind: tuple[int, str, str] | None) -> Any:
+    """Select the tables of a list behind the place, by the index that has them in the order of `_by_age`."""
+    where = row.f_origin == origin
+    if namespace:
+        where &= row.f_namespace == namespace
+    if behind is not None:
+        at, of, name = behind
+        inside = (row.f_namespace < of) | ((row.f_namespace == of) & (row.f_name < name))
+        where &= (row.f_create_time <= at) & ((row.f_create_time < at) | inside)
+    source = read_by(row, "listed", "ix_table_namespace" if namespace else "ix_table_age")
+    return row.select(*columns).from_(source).where(where)
+
+
+def _by_age(row: Any, namespace: str) -> tuple[Any, ...]:
+    # MariaDB sorts all tables of a namespace if the order names what is the same for all of them.
+    return (row.f_create_time.desc(), *([] if namespace else [row.f_namespace.desc()]), row.f_name.desc())
+
+
+def _place(create_time: int, namespace: str, name: str) -> str:
+    return json.dumps([create_time, namespace, name])
 
 
 def _uses(namespace: str, name: str) -> tuple[tuple[Use, ...], int, bool]:

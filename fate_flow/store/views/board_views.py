@@ -7,13 +7,21 @@ from dataclasses import replace
 
 from fate_flow.core.model.job import TaskKey
 from fate_flow.store.values import Document, Metric, StoredModel
-from fate_flow.store.views.board import Overview, count_reviews, overview, this_moment
+from fate_flow.store.views.board import Counted, Overview, count_reviews, overview, this_moment
 from fate_flow.store.views.board_approvals import ApprovedBefore, approved_before
-from fate_flow.store.views.board_record import RecordOfJob, RecordPage, RecordSearch, record_of_job, record_page
+from fate_flow.store.views.board_record import (
+    RecordOfJob,
+    RecordPage,
+    RecordSearch,
+    count_entries,
+    record_of_job,
+    record_page,
+)
 from fate_flow.store.views.board_tables import (
     ModelSources,
     TableDetails,
     TablesPage,
+    count_tables,
     model_sources,
     table_details,
     tables_page,
@@ -151,6 +159,12 @@ class BoardViews(ReadOnly):
             return tables_page(origin, namespace, behind)
 
     @read_again
+    def count_tables(self, origin: str, namespace: str, behind: tuple[int, str, str] | None) -> Counted:
+        """Count the tables of an origin behind a place: as many as one request may count."""
+        with self._reading():
+            return count_tables(origin, namespace, behind)
+
+    @read_again
     def table(self, namespace: str, name: str) -> TableDetails | None:
         """Return who may use a table, where it is from and where it went; None if it is unknown here."""
         with self._reading() as tx:
@@ -168,6 +182,12 @@ class BoardViews(ReadOnly):
         """Return a page of the record, newest first, with its logs. `before`: an id of an entry; 0: the newest."""
         with self._reading() as tx:
             return record_page(tx, search, before)
+
+    @read_again
+    def count_entries(self, search: RecordSearch, before: int) -> Counted:
+        """Count entries that fit among those with ids below `before` (0: the newest): as many as one request may."""
+        with self._reading() as tx:
+            return count_entries(tx, search, before)
 
     @read_again
     def record_of_job(self, job_id: str, after: int) -> RecordOfJob:

@@ -143,8 +143,8 @@
     if (question && !window.confirm(question)) event.preventDefault();
   });
 
-  // The number of all jobs that fit: counted by one short request after the other, so none holds the server for long.
-  async function count(address, shown) {
+  // The number of all rows that fit: counted by one short request after the other, so none holds the server for long.
+  async function count({ address, one, many }, shown) {
     let [sum, seen, next] = [0, 0, ""];
     try {
       do {
@@ -153,8 +153,8 @@
         if (!response.ok) throw new Error(`HTTP ${response.status}`);
         const piece = await response.json();
         [sum, seen, next] = [sum + piece.count, seen + piece.looked_at, piece.next];
-        const jobs = `${sum.toLocaleString("en")} ${sum === 1 ? "job fits" : "jobs fit"}`;
-        shown.textContent = next ? `${jobs} of the newest ${seen.toLocaleString("en")}, counting on …` : `${jobs} in all`;
+        const fit = `${sum.toLocaleString("en")} ${sum === 1 ? `${one} fits` : `${many} fit`}`;
+        shown.textContent = next ? `${fit} of the newest ${seen.toLocaleString("en")}, counting on …` : `${fit} in all`;
       } while (next);
     } catch {
       shown.textContent += " The server does not answer: try again.";
@@ -165,7 +165,7 @@
     const button = event.target;
     if (button.id !== "count" || button.disabled) return;
     button.disabled = true;
-    await count(button.dataset.address, document.getElementById("counted"));
+    await count(button.dataset, document.getElementById("counted"));
     button.disabled = false;
   });
 

@@ -268,12 +268,15 @@ def test_a_job_is_held_released_and_stopped_by_buttons(site: Site) -> None:
     assert site.window.console() == []
 
 
-def test_the_record_is_verified_by_a_button(site: Site) -> None:
+def test_the_record_is_counted_and_verified_by_buttons(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fate_flow.store.views.board_record.MOST_SEARCHED", 20)
     with site.world.store.transaction() as tx:
-        tx.add_to_record([new_entry(OWN_LOG, Kind.ACT, START, {"what": "job stopped"})])
+        tx.add_to_record([new_entry(OWN_LOG, Kind.KEYS, START, {"number": number}) for number in range(45)])
         seal_new(tx, START)
-    site.sign_in(site.client("auditor", AUDIT | READ), "/board/audit")
+    site.sign_in(site.client("auditor", AUDIT | READ), "/board/audit?kind=keys")
     site.window.wait_for_text("Verify all logs")
+    site.window.click("#count")
+    site.window.wait_for_text("45 entries fit in all", "#counted")
     site.window.click("form[action$=verify] button")
     site.window.wait_for_text("nobody else vouches for it")
     assert site.window.barriers() == []

@@ -76,6 +76,12 @@ def _board(job_id: str, key: TaskKey, partner: str, created: int) -> Mapping[str
         "board, tables of a namespace behind a place": lambda views: views.board.tables(
             "output", "demo", (created, "demo", "m")
         ),
+        "board, counting tables": lambda views: views.board.count_tables("output", "", None),
+        "board, counting tables of a namespace behind a place": lambda views: views.board.count_tables(
+            "output", "demo", (created, "demo", "m")
+        ),
+        "board, counting entries of the record": lambda views: views.board.count_entries(RecordSearch(kind="act"), 0),
+        "board, counting entries about a job": lambda views: views.board.count_entries(RecordSearch(job_id=job_id), 0),
         "board, record": lambda views: views.board.record(RecordSearch(), 0),
         "board, record of a job": lambda views: views.board.record(RecordSearch(job_id=job_id), 0),
         "board, record by what is in an entry": lambda views: views.board.record(

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import unescape
 from html.parser import HTMLParser
+from urllib.parse import quote
 
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
@@ -96,6 +97,18 @@ class Browser:
         found = re.search(r'name="form_token" value="([^"]+)"', self.get("/board/").text)
         token = found[1] if found else ""
         return self.client.post(path, data={"form_token": token, **form})
+
+
+def count_on(browser: Browser, page: Page) -> list[int]:
+    """What each request counts that the script of the page makes, sorted."""
+    [address] = [str(one.attributes["data-address"]) for one in page.tags if one.attributes.get("id") == "count"]
+    pieces, following = [], ""
+    while following is not None:
+        piece = browser.get(f"{address}&from={quote(following)}").get_json()
+        pieces.append(piece["count"])
+        assert piece["count"] <= piece["looked_at"] <= 25
+        following = piece["next"]
+    return sorted(pieces)
 
 
 @contextmanager

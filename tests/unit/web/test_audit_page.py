@@ -20,7 +20,7 @@ from fate_flow.store.views.board import PAGE
 from tests.kit.api.client_world import START, World, make_world
 from tests.kit.api.recorded_world import JOB as RECORDED
 from tests.kit.api.recorded_world import recorded_world
-from tests.kit.web.browser import Browser, Page, counted_queries
+from tests.kit.web.browser import Browser, Page, count_on, counted_queries
 
 JOB = "202601011200000000001"
 
@@ -110,6 +110,24 @@ def test_the_entries_of_a_job_are_counted(browser: Browser) -> None:
     assert f"{PAGE} {counted}" in first.readable
     assert f"6 {counted}, continued" in browser.page(next_of(first)).readable
     assert "1 entry, newest first" in browser.page(f"/board/audit?job={JOB}&kind=keys").readable
+
+
+def test_all_entries_that_fit_are_counted_when_somebody_asks(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(board_record, "MOST_SEARCHED", 25)
+    kinds = [Kind.KEYS if number % 3 else Kind.ACT for number in range(60)]
+    write(browser.world, *(new_entry(OWN_LOG, kind, START, {"what": "x"}) for kind in kinds))
+    assert browser.get("/board/audit/count?kind=act").get_json() == {"count": 8, "looked_at": 25, "next": "36"}
+    assert count_on(browser, browser.page("/board/audit?kind=keys")) == [6, 17, 17]
+    move_into_a_file(browser.world, OWN_LOG, 0, 43)
+    assert count_on(browser, browser.page("/board/audit?kind=keys")) == [6, 17, 17]
+    assert count_on(browser, browser.page("/board/audit?kind=act&from=30&after=2023-11-14")) == [4, 8, 8]
+    assert browser.get("/board/audit/count?party=10000").get_json()["count"] == 0
+    write(browser.world, *(act(f"{number}", job_id=JOB) for number in range(3)))
+    move_into_a_file(browser.world, OWN_LOG, 43, 61)
+    assert browser.get(f"/board/audit/count?job={JOB}").get_json() == {"count": 3, "looked_at": 3, "next": None}
+    assert 'id="count"' not in browser.get(f"/board/audit?job={JOB}").text, "its number is known"
 
 
 def test_a_search_looks_at_so_many_entries_and_goes_on(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:

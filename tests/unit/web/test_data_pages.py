@@ -18,13 +18,14 @@ from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import add_client
 from fate_flow.store.values import READ as ONLY_READ
 from fate_flow.store.values import Document, OutputTable, TableMeta
+from fate_flow.store.views import board, job_search
 from fate_flow.store.views.board import PAGE
 from fate_flow.store.views.board_tables import inputs_in
 from fate_flow.web.data_pages import ROWS_PAGE, SCHEMA_PAGE
 from fate_flow.web.table_schema import Column, columns_of
 from tests.kit.api.client_world import GUEST, HOST, START, TOY_CONF, World, make_world
 from tests.kit.api.models import add_model
-from tests.kit.web.browser import Browser, Page
+from tests.kit.web.browser import Browser, Page, count_on
 
 DSL = {"components": {
     "load": {"module": "Reader", "output": {"data": ["data"]}},
@@ -204,7 +205,24 @@ def test_the_list_goes_on_from_its_last_row(browser: Browser) -> None:
     assert "There is no such table." in browser.page("/board/data?namespace=nobody").readable
 
 
+@pytest.mark.parametrize("query", ["origin=upload", "origin=upload&namespace=demo"])
+def test_all_tables_that_fit_are_counted_when_somebody_asks(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    monkeypatch.setattr(board, "MOST_COUNTED", PAGE + 1)
+    for number in range(PAGE + 2):
+        save(browser.world, TableMeta("demo", f"t{number:03}", "standalone:///x", 1, {}), START + number // 2)
+    save(browser.world, TableMeta("other", "x", "standalone:///x", 1, {}, origin="output"))
+    page = browser.page(f"/board/data?{query}")
+    assert f"{PAGE} of more than {PAGE + 1} tables" in page.readable
+    for most, pieces in ((20, [12, 20, 20]), (13, [0, 13, 13, 13, 13])):
+        monkeypatch.setattr(job_search, "COUNTED_AT_ONCE", most)
+        assert count_on(browser, page) == pieces
+    assert 'id="count"' not in browser.get("/board/data?origin=output").text, "their number is known"
+
+
 @pytest.mark.parametrize("query", [
+    "data/count?origin=odd", "data/count?from=x",
     "data?origin=odd", "data?from=x", "data?from=[1,2]", 'data?from=["1","a","b"]', "data?from=[1,2,3,4]",
     "data/table?namespace=&name=x", "data/table?namespace=a&name=", "data/table?namespace=a&name=b&after=x",
     "data/table?namespace=a&name=b&columns=0",

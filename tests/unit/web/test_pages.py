@@ -36,7 +36,7 @@ from tests.kit.api.recorded_world import recorded_world, their_file
 from tests.kit.api.running_jobs import copy_of_a_job, trouble
 from tests.kit.key_lists import ROOT, signed_list
 from tests.kit.site_keys import private_key
-from tests.kit.web.browser import Browser, Page, counted_queries, of_view
+from tests.kit.web.browser import Browser, Page, count_on, counted_queries, of_view
 from tests.kit.web.filled_task import add_filled_task
 from tests.kit.web.many_tasks import add_restarting_job, chain
 
@@ -163,6 +163,7 @@ def test_a_page_asks_few_queries(browser: Browser, jobs: Mapping[str, str]) -> N
     restarting = {"restarting": add_restarting_job(browser.world, 20)}
     metrics = f"/board/jobs/{jobs['filled']}/tasks/toy_0/metrics?page=2"
     counts = ["/board/jobs/count", "/board/jobs/count?text=x&party=10000"]
+    counts += ["/board/data/count?origin=output", "/board/audit/count?kind=act&person=ann", "/board/audit/count"]
     timeline = f"/board/jobs/{restarting['restarting']}/history?tasks=1"
     for path in [*paths({**jobs, **restarting}), metrics, timeline, *counts]:
         with counted_queries(browser.world) as queries:
@@ -274,23 +275,11 @@ def test_no_list_is_cut_without_its_total(browser: Browser, monkeypatch: pytest.
     monkeypatch.setattr(board, "MOST_SEARCHED", 25)
     page = browser.page("/board/jobs?before=2030-01-01")
     assert f"{PAGE} of more than {PAGE + 1} jobs" in page.readable
-    assert _counted(browser, page) == [13, 20, 20]
+    assert count_on(browser, page) == [13, 20, 20]
     page = browser.page("/board/jobs?party=10000")
     assert "25 jobs, newest first; there are older ones" in page.readable
     assert "has looked at 25 jobs. Older ones may fit, too." in page.readable
-    assert _counted(browser, page) == [3, 25, 25]
-
-
-def _counted(browser: Browser, page: Page) -> list[int]:
-    """What each request counts that the script of the page makes, sorted."""
-    [address] = [str(one.attributes["data-address"]) for one in page.tags if one.attributes.get("id") == "count"]
-    pieces, following = [], ""
-    while following is not None:
-        piece = browser.get(f"{address}&from={following}").get_json()
-        pieces.append(piece["count"])
-        assert piece["count"] <= piece["looked_at"] <= 25
-        following = piece["next"]
-    return sorted(pieces)
+    assert count_on(browser, page) == [3, 25, 25]
 
 
 def _listed(page: Page) -> list[str]:
