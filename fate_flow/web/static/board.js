@@ -90,6 +90,7 @@
         const reviews = document.getElementById("reviews");
         if (reviews && page.getElementById("reviews")) morph(reviews, page.getElementById("reviews"));
         showTimes(document);
+        document.dispatchEvent(new CustomEvent("board:fresh"));
       } else if (response.status !== 304) {
         throw new Error(`HTTP ${response.status}`);
       }

@@ -3,7 +3,7 @@
 // page does not ask; it catches up when it is looked at.
 "use strict";
 
-(() => {
+const followLog = () => {
   const MOST_PIECES = 40;
   const NEAR = 200;
   const SLOWEST = 60;
@@ -148,5 +148,16 @@
   if (events) {
     events.addEventListener("message", hear);
     events.start();
+    follow();                   // a page that was shown before gets no more "pageshow"
   }
-})();
+};
+
+// A log that was not there when the page was opened comes when the page is refreshed.
+if (document.getElementById("log")) followLog();
+else {
+  document.addEventListener("board:fresh", function begin() {
+    if (!document.getElementById("log")) return;
+    document.removeEventListener("board:fresh", begin);
+    followLog();
+  });
+}

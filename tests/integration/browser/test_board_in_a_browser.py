@@ -185,6 +185,23 @@ def test_a_log_is_followed_from_its_begin(site: Site) -> None:
     assert site.window.console() == []
 
 
+def test_a_log_that_was_not_there_when_its_page_was_opened_is_followed_too(site: Site) -> None:
+    job_id = site.world.add_job(status=JobStatus.RUNNING, f_start_time=START)
+    site.world.add_task(job_id, f_status="running", f_party_status="running", f_start_time=START)
+    site.sign_in(site.client("early", AUDIT | READ), f"/board/jobs/{job_id}/tasks/toy_0/log")
+    site.window.wait_for_text("toy_0", "h1")
+    assert site.window.run("return document.getElementById('log')") is None
+    path = add_worker(site.world, job_id, 0, 0)
+    path.write_text("the first line\n", encoding="utf-8")
+    _hide(site, False)                   # who looks at a page again does not wait until it asks by itself
+    site.window.wait_for_text("the first line", "#log")
+    with path.open("a", encoding="utf-8") as file:
+        file.write("the second line\n")
+    site.window.wait_for_text("the second line", "#log")
+    eventually(lambda: site.window.run(IS_LIVE), "events about this log")
+    assert site.window.console() == []
+
+
 def test_ten_tabs_follow_the_logs_of_every_worker(site: Site) -> None:
     """The server has one thread and browsers six connections: pages that kept one open would stop the others. So all
     of them share one."""
