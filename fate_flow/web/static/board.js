@@ -7,6 +7,7 @@
     ? window.trustedTypes.createPolicy("board", { createHTML: (text) => text })
     : { createHTML: (text) => text };
   const SLOWEST = 60;
+  const GONE = "The server does not know what is shown here any more, for example because the job was removed";
   let tag = "";
   let failures = 0;
   let timer = 0;
@@ -74,6 +75,7 @@
   async function refresh() {
     clearTimeout(timer);
     if (document.hidden) return;
+    let isGone = false;
     try {
       const headers = tag ? { "If-None-Match": tag } : {};
       const response = await fetch(location.href, { headers, cache: "no-store", credentials: "same-origin" });
@@ -92,11 +94,13 @@
         showTimes(document);
         document.dispatchEvent(new CustomEvent("board:fresh"));
       } else if (response.status !== 304) {
+        isGone = response.status === 404;
         throw new Error(`HTTP ${response.status}`);
       }
       failures = 0;
       document.getElementById("lost").hidden = true;
     } catch {
+      document.getElementById("lost-why").textContent = isGone ? GONE : "The server does not answer";
       if (!failures) {
         const since = document.getElementById("lost-since");
         since.dateTime = new Date().toISOString();

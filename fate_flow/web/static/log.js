@@ -8,6 +8,7 @@ const followLog = () => {
   const NEAR = 200;
   const SLOWEST = 60;
   const FAR = 1024 * 1024;
+  const GONE = "The server does not have this log any more: its job may have been removed.";
   const PAUSE = 1000;                         // milliseconds between two questions, at least
   const log = document.getElementById("log");
   const state = document.getElementById("log-state");
@@ -82,14 +83,14 @@ const followLog = () => {
         if (tails) log.scrollTop = log.scrollHeight;
         show();
       } else if (response.status !== 304) {
-        throw new Error(`HTTP ${response.status}`);
+        throw new Error(response.status === 404 ? GONE : `HTTP ${response.status}`);
       } else {
         grew = false;
       }
       failures = 0;
-    } catch {
+    } catch (error) {
       failures += 1;
-      state.textContent = "The server does not answer; it is asked again.";
+      state.textContent = error.message === GONE ? GONE : "The server does not answer; it is asked again.";
     } finally {
       asking = false;
     }

@@ -202,6 +202,21 @@ def test_a_log_that_was_not_there_when_its_page_was_opened_is_followed_too(site:
     assert site.window.console() == []
 
 
+def test_a_page_whose_job_was_removed_says_so(site: Site) -> None:
+    job_id = site.world.add_job(f_name="to be removed")
+    site.sign_in(site.client("late", READ), f"/board/jobs/{job_id}")
+    site.window.wait_for_text("to be removed")
+    site.world.write("t_job", {"f_job_id": job_id}, f_job_id=f"9{job_id[1:]}")
+    _hide(site, False)
+    site.window.wait_for_text("does not know what is shown here any more", "#lost")
+    site.window.wait_for_text("the job was removed", "#lost")
+    site.window.wait_for_text("to be removed")
+    site.world.write("t_job", {"f_job_id": f"9{job_id[1:]}"}, f_job_id=job_id)
+    _hide(site, False)
+    site.window.wait_until("return document.getElementById('lost').hidden", "the job is there again")
+    assert [one for one in site.window.console() if "404" not in one] == []
+
+
 def test_ten_tabs_follow_the_logs_of_every_worker(site: Site) -> None:
     """The server has one thread and browsers six connections: pages that kept one open would stop the others. So all
     of them share one."""
