@@ -114,6 +114,7 @@ class PartyState:
     next_try_seconds: float = 0.0
     round_trip_ms: int | None = None     # of requests to it; None: none was answered since it fell silent
     back_ms: int | None = None           # of its requests to this party, as it says; None: it does not say
+    answered_seconds: float | None = None    # since its last answer; None: there was none
 
     @property
     def is_answering(self) -> bool:
@@ -148,6 +149,7 @@ class PeerSender:
     _is_closed: bool = False
     _round_trip: float | None = None     # seconds, a moving mean
     _back_ms: int | None = None
+    _answered_at: float | None = None
 
     def __post_init__(self) -> None:
         self._queue = SendQueue(self.party_silence, self.first_pause, self.probe_pause, self.timeout, self.longest_gap)
@@ -189,16 +191,18 @@ class PeerSender:
             self._wake.notify()
 
     def state(self) -> PartyState:
-        health, now = self._queue.health, time.monotonic()
+        health, answered, now = self._queue.health, self._answered_at, time.monotonic()
+        ago = None if answered is None else now - answered
         if health.silent_since is None:
             seconds = self._round_trip
             return PartyState(
                 self.party_id, self.url, waiting=len(self._queue),
                 round_trip_ms=None if seconds is None else round(seconds * 1000), back_ms=self._back_ms,
+                answered_seconds=ago,
             )  # fmt: skip
         return PartyState(
             self.party_id, self.url, self._queue.circuit(now), now - health.silent_since, len(self._queue),
-            health.error, health.failures, max(0.0, health.next_try - now),
+            health.error, health.failures, max(0.0, health.next_try - now), answered_seconds=ago,
         )  # fmt: skip
 
     # ------------------------------------------------------------------ the thread
@@ -356,6 +360,7 @@ class PeerSender:
 
     def _answered(self) -> None:
         before = self._queue.answered()
+        self._answered_at = time.monotonic()
         if before.silent_since is not None:
             seconds = time.monotonic() - before.silent_since
             message = "party %s answers again after %.0f s and %d tries; circuit closed"

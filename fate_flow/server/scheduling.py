@@ -390,6 +390,7 @@ def _shown(state: PartyState) -> dict[str, Any]:
         "next_try_seconds": round(state.next_try_seconds, 1),
         "round_trip_ms": state.round_trip_ms,
         "back_ms": state.back_ms,
+        "answered_at": None if state.answered_seconds is None else round((time.time() - state.answered_seconds) * 1000),
     }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fate_flow.api.monitoring.peer_states import answered_at
 from fate_flow.core.access.key_ends import ending_soon
 from fate_flow.core.access.key_list import MESSAGE, TLS, KeyList, KeyState, key_id_of, stored_key_list
 from fate_flow.core.model.peer import PeerTrouble
@@ -51,26 +52,54 @@ class PartnerKeys:
 
 
 CIRCUITS: Mapping[str, str] = {
-    "closed": "closed: it is asked", "open": "open: no requests for a pause",
+    "closed": "closed: requests go out at once", "open": "open: no requests for a pause",
     "probing": "probing: it is asked once again",
 }  # fmt: skip
 
 
 def partners_of(
     party_ids: Sequence[str], peers: Mapping[str, Mapping[str, Any]], troubles: Mapping[str, PeerTrouble], steady: int,
-    saved: Mapping[str, SavedKeys], now: int,
+    saved: Mapping[str, SavedKeys], now: int, fresh: int,
 ) -> tuple[Partner, ...]:  # fmt: skip
     """`peers`: what the scheduler says of the connections that it has used since it started. `steady`: the time since
-    when troubles are counted; `now`: that of the clock on the wall, for the ends of keys."""
+    when troubles are counted; `now`: that of the clock on the wall, for last answers and the ends of keys. `fresh`: for
+    how long an answer says how things stand. All times are in milliseconds."""
     return tuple(
-        _partner(one, peers.get(one), troubles.get(one), steady, keys_of(saved.get(one), now)) for one in party_ids
+        _partner(one, _at(peers.get(one), now, fresh), troubles.get(one), steady, keys_of(saved.get(one), now))
+        for one in party_ids
     )
 
 
+def freshness(heartbeat_interval: float, longest_answer: float) -> int:
+    """Return how many milliseconds the last answer of a party is old at most while it is asked and answers.
+
+    The scheduler asks with each heartbeat, waits for the answer, and writes down with one of the next heartbeats that
+    it came. Arguments are in seconds."""
+    return int((3 * heartbeat_interval + longest_answer) * 1000)
+
+
+@dataclass(frozen=True)
+class _Connection:
+    """What the scheduler says of a connection that it has used."""
+
+    seen: Seen
+    age: int | None              # milliseconds since the last answer; None: there was none since it started
+    is_fresh: bool               # the last answer says how things stand
+
+
+def _at(seen: Seen | None, now: int, fresh: int) -> _Connection | None:
+    if seen is None:
+        return None
+    last = answered_at(seen)
+    age = None if last is None else max(0, now - last)
+    return _Connection(seen, age, age is not None and age <= fresh)
+
+
 def _partner(
-    party_id: str, seen: Seen | None, trouble: PeerTrouble | None, steady: int, keys: PartnerKeys
+    party_id: str, known: _Connection | None, trouble: PeerTrouble | None, steady: int, keys: PartnerKeys
 ) -> Partner:
-    there, text, problem = _there(seen, trouble, steady)
+    there, text, problem = _there(known, trouble, steady)
+    seen = known.seen if known is not None else None
     back, back_text, back_problem = _back(there, seen, trouble, steady)
     commands = int((seen or {}).get("commands_waiting", 0))
     circuit = "not known yet" if seen is None else CIRCUITS.get(str(seen.get("circuit")), "not known")
@@ -103,16 +132,23 @@ def _in_use(listed: KeyList, use: str, now: int) -> KeyInUse | None:
     return KeyInUse(use, key_id_of(used.pem), used.until, next_id, next_from)
 
 
-def _there(seen: Seen | None, trouble: PeerTrouble | None, steady: int) -> tuple[str, str, str]:
+def _there(known: _Connection | None, trouble: PeerTrouble | None, steady: int) -> tuple[str, str, str]:
     if trouble is not None and trouble.silent_since:
         why = trouble.silence or "no answer"
         return BAD, f"does not answer for {_since(trouble.silent_since, steady)}: {why}", problem_in(why)
-    if seen is None:
-        return UNKNOWN, "no job has needed it since this server started; flow party list asks it", ""
-    if seen.get("circuit") != "closed":
-        why = str(seen.get("error") or "no answer")
+    if known is None:
+        return UNKNOWN, f"no job has needed it since this server started{_ASK}", ""
+    if known.seen.get("circuit") != "closed":
+        why = str(known.seen.get("error") or "no answer")
         return BAD, f"does not answer: {why}", problem_in(why)
-    return GOOD, f"answers{_within(seen.get('round_trip_ms'))}", ""
+    if known.age is None:
+        return UNKNOWN, f"has not answered since this server started{_ASK}", ""
+    if not known.is_fresh:
+        return UNKNOWN, f"answered {_rounded(known.age)} ago, not asked since{_ASK}", ""
+    return GOOD, f"answers{_within(known.seen.get('round_trip_ms'))}", ""
+
+
+_ASK = "; flow party list asks it"
 
 
 def _back(there: str, seen: Seen | None, trouble: PeerTrouble | None, steady: int) -> tuple[str, str, str]:
@@ -120,7 +156,7 @@ def _back(there: str, seen: Seen | None, trouble: PeerTrouble | None, steady: in
         why = trouble.cut_off or "it does not say why"
         return BAD, f"cannot reach this party for {_since(trouble.cut_off_since, steady)}: {why}", problem_in(why)
     if there == UNKNOWN:
-        return UNKNOWN, "not known yet", ""
+        return UNKNOWN, "not known while it is not asked" if seen else "not known yet", ""
     if there == GOOD:
         return GOOD, f"reaches this party{_within((seen or {}).get('back_ms'))}", ""
     return UNKNOWN, "not known while it does not answer", ""
@@ -137,6 +173,14 @@ def _within(milliseconds: object) -> str:
 
 
 def _since(at: int, steady: int) -> str:
+    return _rounded(max(0, steady - at))
+
+
+def _rounded(milliseconds: int) -> str:
     """Round, so that the page does not change with every second."""
-    seconds = max(0, steady - at) // 1000
-    return "less than a minute" if seconds < 60 else f"{seconds // 60} min"
+    minutes = milliseconds // 60_000
+    if minutes < 1:
+        return "less than a minute"
+    if minutes < 2 * 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h" if minutes < 48 * 60 else f"{minutes // (24 * 60)} days"

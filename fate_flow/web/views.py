@@ -35,7 +35,7 @@ from fate_flow.web.jobs.shown_parameters import MANY, WHOLE_JOB, shown_parameter
 from fate_flow.web.jobs.timeline import PHASES, SIZES, timeline_of
 from fate_flow.web.jobs.whose_move import who_acts
 from fate_flow.web.pages import CALM, FRESH, HEADERS, counted_piece
-from fate_flow.web.partners import partners_of
+from fate_flow.web.partners import freshness, partners_of
 from fate_flow.web.task_addresses import number, share_place, written_share
 
 _FILTERS = ("status", "text", "party", "person", "component", "after", "before")
@@ -67,10 +67,10 @@ class _Views:
         found = self._queries.overview()
         limit = self._services.context.rules.party_silence
         with_conditions([*found.running, *found.at_others], found.moving, limit)
-        peers = peers_of(self._settings)
+        peers, limits = peers_of(self._settings), self._settings.limits
         partners = partners_of(
             sorted(self._settings.routes), peers, found.moving.troubles, found.moving.steady, found.keys,
-            self._services.context.clock(),
+            self._services.context.clock(), freshness(limits.heartbeat_interval, limits.longest_answer),
         )  # fmt: skip
         totals: dict[str, int] = {}
         for (_, status), count in found.seats.items():

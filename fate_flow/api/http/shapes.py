@@ -349,6 +349,7 @@ PARTIES = an_object({
         "error": TEXT, "commands_waiting": COUNT,
         "round_trip_ms": described(or_null(COUNT), "How long requests of this party to it take; null: not known."),
         "back_ms": described(or_null(COUNT), "How long its requests to this party take, as it says."),
+        "answered_at": described(or_null(WHOLE), "When it last answered the scheduler (ms); null: not yet."),
     }, title="KnownParty")),
     "own": an_object({"party_id": TEXT, "hold": _HOLD}),
 })  # fmt: skip

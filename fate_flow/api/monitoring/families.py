@@ -13,6 +13,7 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from fate_flow.api.monitoring.peer_states import answered_at
 from fate_flow.core.metrics.measures import Measure
 from fate_flow.core.model.status import JOB_UNFINISHED
 from fate_flow.core.quotas.disk_space import DiskSpace
@@ -151,8 +152,14 @@ def _peers(scrape: Scrape) -> Iterator[Metric]:
         away = trouble.cut_off_since if trouble else 0
         silence[peer,] = max(0, steady - silent) / 1000 if silent else 0.0
         cut_off[peer,] = max(0, steady - away) / 1000 if away else 0.0
-    about = "How long a party has not answered; 0: it answers, or is not asked."
+    about = "How long a party has not answered; 0: it answers, or is not asked, as while no job binds it."
     yield _gauge("peer_silence_seconds", about, ("peer",), silence.items())
+    about = "Time of the last answer of a party, since 1970; absent: none since the scheduler started."
+    answered = ((peer, answered_at(scrape.peers.get(peer, {}))) for peer in peers)
+    yield _gauge(
+        "peer_last_answer_timestamp_seconds", about, ("peer",),
+        (((peer,), at / 1000) for peer, at in answered if at is not None),
+    )  # fmt: skip
     yield _gauge(
         "peer_cut_off_seconds", "How long a party has said that it cannot reach this one.", ("peer",), cut_off.items()
     )

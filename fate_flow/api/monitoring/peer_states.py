@@ -22,5 +22,14 @@ def peers_of(settings: Settings) -> Mapping[str, Mapping[str, Any]]:
 
 def round_trip_to(settings: Settings, party_id: str) -> int | None:
     """Return how many milliseconds this party's requests to another one take; None if none was answered lately."""
-    found = peers_of(settings).get(party_id, {}).get("round_trip_ms")
+    return _number_in(peers_of(settings).get(party_id, {}), "round_trip_ms")
+
+
+def answered_at(seen: Mapping[str, Any]) -> int | None:
+    """Return when a party answered the scheduler last, in milliseconds since 1970; None: not since it started."""
+    return _number_in(seen, "answered_at")
+
+
+def _number_in(seen: Mapping[str, Any], key: str) -> int | None:
+    found = seen.get(key)
     return found if isinstance(found, int) and not isinstance(found, bool) else None

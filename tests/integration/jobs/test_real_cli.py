@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from tests.kit.servers.party_servers import (
     table_named,
     toy,
 )
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -225,8 +227,14 @@ def test_a_missing_file_is_noticed_before_anything_is_sent(on_sqlite: Cluster, t
 # ---------------------------------------------------------------------- looking at a job that is over
 
 
+def _answered_at(server: PartyServer, party_id: str) -> int:
+    parties = server.flow("party", "list", "--json").document["data"]["parties"]
+    [found] = [one.get("answered_at") or 0 for one in parties if one["party_id"] == party_id]
+    return int(found)
+
+
 def test_all_that_is_to_be_had_of_a_finished_job(on_sqlite: Cluster, tmp_path: Path) -> None:
-    guest = on_sqlite.guest
+    guest, begun = on_sqlite.guest, time.time_ns() // 10**6
     for party in (guest, on_sqlite.host):
         party.has_table("looked_at", csv_text(["id", "x", "y"], NUMBERS))
     document = job_of(
@@ -238,6 +246,7 @@ def test_all_that_is_to_be_had_of_a_finished_job(on_sqlite: Cluster, tmp_path: P
 
     [row] = guest.flow("job", "query", "-j", job_id).document["data"]
     assert (row["f_status"], row["f_progress"]) == ("success", 100)
+    eventually(lambda: _answered_at(guest, HOST) >= begun, "the time of the host's last answer")
     assert row["f_roles"] == {"guest": [int(GUEST)], "host": [int(HOST)]}
     assert job_id in [one["job_id"] for one in guest.flow("job", "list", "-l", "3").document["data"]["jobs"]]
     tasks = guest.flow("task", "query", "-j", job_id, "-s", "success").document["data"]

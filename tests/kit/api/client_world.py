@@ -212,6 +212,12 @@ class World:
 
     # filling
 
+    def write_peers(self, text: str) -> None:
+        """What the scheduler says of its connections: JSON, or damage."""
+        file = self.services.settings.shared_run_dir / "peers.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
     def add_job(
         self, job_id: str = "", status: JobStatus = JobStatus.WAITING, party: Party = GUEST, initiator: Party = GUEST,
         document: Document = TOY, **columns: Any,

@@ -23,6 +23,7 @@ from tests.kit.peers.peer_server import BATCH, WAIT, K, Peer, Recorder, Reply, a
 from tests.kit.site_keys import write_private_key
 from tests.kit.traces.kept import KeptSpans
 from tests.kit.values import HOST, JOB_ID, OTHER
+from tests.kit.waiting import eventually
 
 
 def test_commands_arrive_in_their_order_over_one_connection(peer: Peer, recorder: Recorder, sender: PeerSender) -> None:
@@ -165,6 +166,23 @@ def test_how_long_requests_take_is_known_in_both_directions(
         recorder.ended.get(timeout=WAIT)
         state = sender.state()
         assert (state.back_ms, state.round_trip_ms is not None) == (expected, True)
+
+
+def test_when_a_party_answered_last_is_known_also_while_it_is_silent(
+    peer: Peer, recorder: Recorder, sender: PeerSender
+) -> None:
+    assert sender.state().answered_seconds is None
+    sender.post(commands(1))
+    recorder.take()
+    first = sender.state().answered_seconds
+    assert first is not None
+    assert 0 <= first < WAIT
+    peer.replies.put((500, b""))
+    sender.beat(())
+    eventually(lambda: not sender.state().is_answering, "the party counts as silent")
+    later = sender.state().answered_seconds
+    assert later is not None
+    assert later > first
 
 
 class Heads:

@@ -227,7 +227,7 @@ def test_a_party_that_is_asked_whether_it_is_back_is_probed_and_the_log_tells_ea
     assert (sender.state().circuit, sender.state().failures) == ("probing", 1)
     leave.set()
     recorder.take()
-    assert replace(sender.state(), round_trip_ms=None) == PartyState("10000", sender.url)
+    assert replace(sender.state(), round_trip_ms=None, answered_seconds=None) == PartyState("10000", sender.url)
     sender.close()
     assert "party 10000 does not answer: connection lost; circuit open, asked again in 0.01 s" in caplog.text
     assert "and 1 tries; circuit closed" in caplog.text
@@ -344,7 +344,7 @@ def test_a_server_that_comes_back_gets_what_was_kept_for_it(closed_port: int, re
     assert not sender.state().is_answering
     peer = Peer(closed_port)
     assert recorder.retcodes(2) == [0, 0]
-    assert replace(sender.state(), round_trip_ms=None) == PartyState("10000", sender.url)
+    assert replace(sender.state(), round_trip_ms=None, answered_seconds=None) == PartyState("10000", sender.url)
     sender.close()
     peer.close()
 

@@ -364,6 +364,21 @@ def test_the_overview_says_which_key_of_a_partner_counts(browser: Browser, jobs:
     assert f"message {alone.public.key_id[:16]}" in browser.page("/board/").readable
 
 
+def test_a_partner_that_is_not_asked_any_more_is_good_no_longer(browser: Browser) -> None:
+    world = browser.world
+    now = world.services.context.clock()
+    rows = {}
+    for age in (0, 3 * 60_000):
+        state = {"circuit": "closed", "round_trip_ms": 3, "back_ms": 3, "answered_at": now - age}
+        world.write_peers(json.dumps({"10000": state}))
+        page = browser.page("/board/")
+        classes = [one.attributes.get("class", "") for one in page.tags]
+        rows[age] = [one for one in classes if one.startswith("mark is-")]
+        text = "answered 3 min ago, not asked since; flow party list asks it" if age else "answers within 5 ms"
+        assert text in page.readable
+    assert rows == {0: ["mark is-good"] * 2, 3 * 60_000: ["mark is-unknown"] * 2}
+
+
 def test_an_idle_server_has_an_overview_too(browser: Browser) -> None:
     readable = browser.page("/board/").readable
     for text in ("No job runs.", "No job of this party waits.", "No job has failed.", "Needs review (0)"):

@@ -13,18 +13,24 @@ from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.store.views.board import SavedKeys
 from fate_flow.web.jobs.whose_move import WAITING, who_acts
 from fate_flow.web.pages import moment
-from fate_flow.web.partners import BAD, GOOD, UNKNOWN, KeyInUse, PartnerKeys, keys_of, partners_of
+from fate_flow.web.partners import BAD, GOOD, UNKNOWN, KeyInUse, PartnerKeys, freshness, keys_of, partners_of
 from tests.kit.site_keys import private_key
+
+FRESH = freshness(heartbeat_interval=5, longest_answer=30)
 
 
 def test_both_directions_of_a_partner_are_shown_apart() -> None:
-    peers = {"1": {"circuit": "closed", "commands_waiting": 2}, "2": {"circuit": "open", "error": "connection refused"},
-             "4": {"circuit": "closed"}}
+    peers = {
+        "1": {"circuit": "closed", "commands_waiting": 2, "answered_at": 1},
+        "2": {"circuit": "open", "error": "connection refused", "answered_at": 1},
+        "4": {"circuit": "closed", "answered_at": 1},
+    }  # fmt: skip
     troubles = {
         "3": PeerTrouble("3", silent_since=1_000, silence="no TLS connection"),
         "4": PeerTrouble("4", cut_off_since=1_000, cut_off="no answer in time"),
     }
-    found = {one.party_id: one for one in partners_of(["1", "2", "3", "4", "5"], peers, troubles, 181_000, {}, 0)}
+    listed = partners_of(["1", "2", "3", "4", "5"], peers, troubles, 181_000, {}, 2, FRESH)
+    found = {one.party_id: one for one in listed}
     assert {key: (one.there, one.back) for key, one in found.items()} == {
         "1": (GOOD, GOOD), "2": (BAD, UNKNOWN), "3": (BAD, UNKNOWN), "4": (GOOD, BAD), "5": (UNKNOWN, UNKNOWN),
     }  # fmt: skip
@@ -39,13 +45,39 @@ def test_both_directions_of_a_partner_are_shown_apart() -> None:
 
 
 @pytest.mark.parametrize(("seen", "text"), [
-    ({}, "not known yet"), ({"1": {"circuit": "closed"}}, "closed: it is asked"),
+    ({}, "not known yet"), ({"1": {"circuit": "closed"}}, "closed: requests go out at once"),
     ({"1": {"circuit": "open"}}, "open: no requests for a pause"),
     ({"1": {"circuit": "probing"}}, "probing: it is asked once again"), ({"1": {"circuit": "odd"}}, "not known"),
 ])  # fmt: skip
 def test_the_circuit_of_a_partner_is_said_in_words(seen: dict[str, Any], text: str) -> None:
-    [found] = partners_of(["1"], seen, {}, 0, {}, 0)
+    [found] = partners_of(["1"], seen, {}, 0, {}, 0, FRESH)
     assert found.circuit == text
+
+
+MINUTE = 60_000
+
+
+@pytest.mark.parametrize(("age", "mark", "text", "back"), [
+    (None, UNKNOWN, "has not answered since this server started; flow party list asks it",
+     "not known while it is not asked"),
+    (-3 * MINUTE, GOOD, "answers within 5 ms", "reaches this party within 5 ms"),      # the clock was set back
+    (FRESH, GOOD, "answers within 5 ms", "reaches this party within 5 ms"),
+    *((age, UNKNOWN, f"answered {ago} ago, not asked since; flow party list asks it", "not known while it is not asked")
+      for age, ago in ((FRESH + 1, "less than a minute"), (3 * MINUTE, "3 min"), (119 * MINUTE, "119 min"),
+                       (120 * MINUTE, "2 h"), (47 * 60 * MINUTE, "47 h"), (100 * 60 * MINUTE, "4 days"))),
+])  # fmt: skip
+def test_an_answer_says_how_things_stand_only_while_it_is_new(age: int | None, mark: str, text: str, back: str) -> None:
+    seen = {"1": {"circuit": "closed", "round_trip_ms": 3, "back_ms": 3,
+                  "answered_at": None if age is None else NOW - age}}  # fmt: skip
+    [found] = partners_of(["1"], seen, {}, 0, {}, NOW, FRESH)
+    assert (found.there, found.there_text, found.back, found.back_text) == (mark, text, mark, back)
+    assert (found.there_problem, found.back_problem) == ("", "")
+
+
+def test_a_party_that_does_not_answer_is_bad_however_old_its_last_answer_is() -> None:
+    seen = {"1": {"circuit": "open", "error": "connection refused", "answered_at": NOW - 60 * MINUTE}}
+    [found] = partners_of(["1"], seen, {}, 0, {}, NOW, FRESH)
+    assert (found.there, found.there_text) == (BAD, "does not answer: connection refused")
 
 
 OLD, NEW = private_key(1).public, private_key(2).public
@@ -90,8 +122,8 @@ def test_a_partner_without_keys_that_count_says_why() -> None:
     (999, " within 1 s"), (1_500, " within 2 s"), ("x", ""), (True, ""),
 ])  # fmt: skip
 def test_a_latency_is_rounded_so_that_the_page_stays_the_same(milliseconds: object, text: str) -> None:
-    seen = {"1": {"circuit": "closed", "round_trip_ms": milliseconds, "back_ms": milliseconds}}
-    [found] = partners_of(["1"], seen, {}, 0, {}, 0)
+    seen = {"1": {"circuit": "closed", "round_trip_ms": milliseconds, "back_ms": milliseconds, "answered_at": NOW}}
+    [found] = partners_of(["1"], seen, {}, 0, {}, NOW, FRESH)
     assert (found.there_text, found.back_text) == (f"answers{text}", f"reaches this party{text}")
 
 

@@ -74,6 +74,7 @@ def sources(world: World) -> Mapping[str, Mapping[str, Allowed]]:
         "scheduler_awake_seconds": {},
         "peer_circuit": {**peer, "circuit": CIRCUITS},
         "peer_silence_seconds": peer, "peer_cut_off_seconds": peer,
+        "peer_last_answer_timestamp_seconds": peer,
         "outbox_commands": peer, "outbox_oldest_seconds": peer,
         "notifications_waiting": {"channel": KINDS},
         "http_requests": {**api, "code": {str(one.value) for one in HTTPStatus}},
@@ -124,6 +125,7 @@ def world(tmp_path: Path, spool: Spool) -> Iterator[World]:
 def test_each_family_says_where_the_values_of_its_labels_come_from(world: World, spool: Spool) -> None:
     known = sources(world)
     world.add_job()
+    world.write_peers('{"10000": {"circuit": "closed", "answered_at": 1}}')
     found = {one.name.removeprefix("fate_flow_"): one for one in families(world, spool)}
     assert set(known) == set(found)
     measured = {one.name.removeprefix("fate_flow_"): one.labels for one in MEASURES}

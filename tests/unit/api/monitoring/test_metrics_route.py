@@ -118,15 +118,16 @@ def test_each_party_of_the_configuration_has_its_numbers(world: World) -> None:
     with world.store.transaction() as tx:
         tx.note_trouble(PeerTrouble("10000", silent_since=1_000, silence="connection refused"))
     awake_for(world, 31_000)
-    file = world.services.settings.run_dir / "peers.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text('{"10000": {"circuit": "open"}}')
+    world.write_peers('{"10000": {"circuit": "open"}}')
     found = scrape(world)
     assert found["peer_silence_seconds", ("10000",)] == 30
     assert found["peer_cut_off_seconds", ("10000",)] == 0
     assert [found["peer_circuit", (one, "10000")] for one in ("closed", "open", "probing")] == [0, 1, 0]
     assert found["outbox_commands", ("10000",)] == 0
-    file.write_text("{")
+    assert ("peer_last_answer_timestamp_seconds", ("10000",)) not in found
+    world.write_peers('{"10000": {"circuit": "closed", "answered_at": 1700000000500}}')
+    assert scrape(world)["peer_last_answer_timestamp_seconds", ("10000",)] == 1700000000.5
+    world.write_peers("{")
     assert scrape(world)["peer_circuit", ("closed", "10000")] == 1
 
 

@@ -107,11 +107,9 @@ def test_the_parties_are_asked_when_their_list_is_asked_for(
     world: World, answer: Answer, status: str, message: str
 ) -> None:
     """Whatever the scheduler has seen of them last."""
-    peers = world.services.settings.run_dir / "peers.json"
-    peers.parent.mkdir(exist_ok=True)
     seen = {"circuit": "open", "silent_seconds": 3.5, "failures": 4, "error": "no answer in time",
             "next_try_seconds": 2.0, "commands_waiting": 7}  # fmt: skip
-    peers.write_text(json.dumps({"10000": seen} if status == "does not answer" else {}))
+    world.write_peers(json.dumps({"10000": seen} if status == "does not answer" else {}))
     world.peers.answers["/party/intake"] = answer
     [found] = world.ask("party/list")["data"]["parties"]
     assert (found["status"], found["message"], found["hold"]) == (status, message, None)
@@ -131,11 +129,9 @@ def test_a_party_is_shown_with_what_it_offers_and_its_clock(
 
 
 def test_why_a_party_is_silent_is_said_once(world: World) -> None:
-    peers = world.services.settings.run_dir / "peers.json"
-    peers.parent.mkdir(exist_ok=True)
     seen = {"circuit": "open", "silent_seconds": 0.5, "failures": 1, "error": "connection refused",
             "next_try_seconds": 2.0, "commands_waiting": 0}  # fmt: skip
-    peers.write_text(json.dumps({"10000": seen}))
+    world.write_peers(json.dumps({"10000": seen}))
     world.peers.answers["/party/intake"] = Answer(UNREACHABLE, "party 10000 does not answer: connection refused")
     [found] = world.ask("party/list")["data"]["parties"]
     assert found["message"] == "connection refused; silent for 0.5 s and 1 try, asked again in 2.0 s"
