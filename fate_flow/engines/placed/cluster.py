@@ -43,6 +43,7 @@ class Placement:
     env: Mapping[str, str] = field(default_factory=dict)
     gang: Gang | None = None           # None: it begins by itself
     batch: Batch | None = None         # None: it comes alone
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)      # variables of this runner alone
 
 
 class Taken(Enum):
@@ -135,7 +136,7 @@ class TakesSeveral(Protocol):
     """A cluster to which several runners can be submitted at once."""
 
     def submit_together(self, placements: Sequence[Placement]) -> Submission:
-        """Submit runners whose folders have one parent, and which differ in nothing but name, folder and argv.
+        """Submit runners whose folders have one parent, and which differ in nothing but name, folder, argv and secrets.
 
         The answer is that for each of them. Each is listed, signalled and cancelled by its own name."""
         ...

@@ -48,6 +48,7 @@ from fate_flow.engines.placed.cluster import (
     Unreadable,
     Waiting,
 )
+from fate_flow.engines.placed.conduct import Conduct
 from fate_flow.engines.placed.folder import (
     PLACED,
     SECOND,
@@ -70,20 +71,6 @@ log = logging.getLogger(__name__)
 _MOST_CANCELLED = 20            # a listing; more are left to the next one
 _IDLE_SECONDS = 60.0            # between two listings while no worker is watched
 _LATE_SECONDS = 15.0            # after the grace of a stop, before the job itself is cancelled
-
-
-@dataclass(frozen=True)
-class Conduct:
-    """How an engine behaves. Times are in seconds."""
-
-    poll_seconds: float
-    longest_pending: float                   # 0: for ever
-    settle: float
-    runner: Callable[[Path], Sequence[str]]      # the command that runs the worker of a folder
-    jobs_dir: Path
-    prefix: str                              # of the names of this home
-    gathers: bool = False                    # its runners can wait for their gang
-    env: Mapping[str, str] = field(default_factory=dict)     # of each job
 
 
 @dataclass
@@ -146,7 +133,8 @@ class PlacedEngine:
             return
         # From here on, as long as this process lives, another one waits for what it says of the submission.
         self._orders.add(Placement(
-            name, folder, argv, need, spec.grace_seconds, partner, self._conduct.env, gang, batch
+            name, folder, argv, need, spec.grace_seconds, partner, self._conduct.env, gang, batch,
+            self._conduct.secrets(spec.worker_id),
         ))  # fmt: skip
         Pending("submitted", f"is submitted to {self._cluster.title}").write(folder)
         self._run()
@@ -437,7 +425,7 @@ class PlacedEngine:
         elif not cause:
             said = f"{title} says {listed.word}" if listed is not None else f"{title} does not list it any more"
             what = "its runner has left no end" if is_begun else "no process started"
-            hint = "" if is_begun else "; a host that does not see the home of the server says so in its output"
+            hint = "" if is_begun else f"; {self._conduct.hint}"
             cause, text = "lost" if is_begun or listed is not None else "not_started", f"{what}, and {said}{hint}"
         if not self._never_start(folder, cause, text):
             self._end(folder, cause, text)

@@ -17,20 +17,35 @@ import os
 import secrets
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fate_flow.engines.placed.cluster import Listed, Stage
 
 _NAME = "array-"                # of its folder; no id of a worker begins so
+_OWN = """\
+eval "{name}=\\${name}_$SLURM_ARRAY_TASK_ID"
+export {name}
+i=0
+while [ "$i" -lt {count} ]; do unset "{name}_$i"; i=$((i + 1)); done
+"""
 _MOST = 1000                    # elements; what Slurm takes by default (MaxArraySize)
 
 
-def script_of(commands: Sequence[Sequence[str]]) -> str:
-    """Return the script of an array whose elements execute these commands, by their numbers."""
+def script_of(commands: Sequence[Sequence[str]], secrets: Iterable[str] = ()) -> str:
+    """Return the script of an array whose elements execute these commands, by their numbers.
+
+    `secrets`: the names of the variables of `numbered`, of which each command has its own alone."""
+    own = "".join(_OWN.format(name=one, count=len(commands)) for one in secrets)
     cases = (f"{number}) exec {shlex.join(argv)} ;;\n" for number, argv in enumerate(commands))
-    return f'#!/bin/sh\ncase "$SLURM_ARRAY_TASK_ID" in\n{"".join(cases)}esac\n'
+    return f'#!/bin/sh\n{own}case "$SLURM_ARRAY_TASK_ID" in\n{"".join(cases)}esac\n'
+
+
+def numbered(secrets: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return the variables of an array whose elements have these, in the order of their numbers: all elements of an
+    array have one environment."""
+    return {f"{name}_{number}": value for number, one in enumerate(secrets) for name, value in one.items()}
 
 
 @dataclass

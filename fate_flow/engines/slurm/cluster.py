@@ -21,7 +21,7 @@ from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.engines.placed.cluster import Listed, Placement, Stage, Submission, Taken, Unreadable
 from fate_flow.engines.placed.folder import OUTPUT
 from fate_flow.engines.placed.run import TIME_IS_OVER
-from fate_flow.engines.slurm.arrays import Arrays, script_of
+from fate_flow.engines.slurm.arrays import Arrays, numbered, script_of
 from fate_flow.engines.slurm.tables import STATES, TITLE, cause_noted, refusal_of, waiting_of
 
 log = logging.getLogger(__name__)
@@ -54,6 +54,7 @@ class SlurmCluster:
     longest_time: int = 0                    # seconds; the most that is asked for; 0: no limit
     features: Mapping[str, str] = field(default_factory=dict)        # of nodes, by the label of jobs
     command_seconds: float = 30.0
+    scratch: Path | None = None              # on nodes without the home: where Slurm's own output is
     arrays: Arrays = field(default_factory=Arrays, init=False)
 
     @property
@@ -62,7 +63,8 @@ class SlurmCluster:
 
     def submit(self, placement: Placement) -> Submission:
         script = f"#!/bin/sh\nexec {shlex.join(placement.argv)}\n"
-        return self._submit(script, placement, self._named(placement.name, placement.folder, placement.folder))
+        named = self._named(placement.name, placement.folder, placement.folder / OUTPUT)
+        return self._submit(script, placement, named, placement.secrets)
 
     def submit_together(self, placements: Sequence[Placement]) -> Submission:
         if len(placements) > self.arrays.most:
@@ -72,9 +74,10 @@ class SlurmCluster:
         except OSError as error:
             log.warning("no array of %d jobs: its list cannot be written: %s", len(placements), os_error_text(error))
             return Submission(Taken.TOO_MANY)
-        named = self._named(f"{self.prefix}{folder.name}", folder, folder / "%a")
+        named = self._named(f"{self.prefix}{folder.name}", folder, folder / "%a" / OUTPUT, "-%a")
         options = [*named, f"--array=0-{len(placements) - 1}"]
-        answer = self._submit(script_of([one.argv for one in placements]), placements[0], options)
+        script = script_of([one.argv for one in placements], placements[0].secrets)
+        answer = self._submit(script, placements[0], options, numbered([one.secrets for one in placements]))
         if answer.taken is Taken.TOO_MANY:
             self.arrays.most = len(placements) - 1
             log.info("sbatch takes no array of %d jobs: %s", len(placements), answer.text)
@@ -82,9 +85,13 @@ class SlurmCluster:
             self.arrays.remove(folder)
         return answer
 
-    def _submit(self, script: str, placement: Placement, named: Sequence[str]) -> Submission:
+    def _submit(
+        self, script: str, placement: Placement, named: Sequence[str], secrets: Mapping[str, str]
+    ) -> Submission:
+        # A secret is in the environment alone: Slurm shows the script to the user of a job, whose programs are that.
+        env = {**placement.env, **secrets}
         try:
-            done = self._run("sbatch", *named, *self._options(placement), stdin=script, env=placement.env)
+            done = self._run("sbatch", *named, *self._options(placement), stdin=script, env=env)
         except subprocess.TimeoutExpired:
             return Submission(Taken.IN_DOUBT, f"sbatch has not ended within {self.command_seconds:g} s")
         except OSError as error:
@@ -143,9 +150,12 @@ class SlurmCluster:
         if done.returncode and (said := " ".join(done.stderr.split())):     # of an element it may fail without a word
             log.warning("scancel %s: %s", " ".join(options), said[:300])
 
-    def _named(self, name: str, comment: Path, output: Path) -> list[str]:
-        """Return the options that tell a job from all others. `output`: the folder of its output."""
-        return [f"--job-name={name}", f"--comment={comment}", f"--output={output / OUTPUT}"]
+    def _named(self, name: str, comment: Path, output: Path, element: str = "") -> list[str]:
+        """Return the options that tell a job from all others. `output`: where nodes have the home; `element`: what
+        tells the outputs of an array from each other where they have not."""
+        if self.scratch is not None:
+            output = self.scratch / f"{name}{element}.out"
+        return [f"--job-name={name}", f"--comment={comment}", f"--output={output}"]
 
     def _options(self, placement: Placement) -> list[str]:
         """Return the options that are the same for all runners that are submitted together."""

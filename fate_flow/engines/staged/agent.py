@@ -18,11 +18,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any, ClassVar
 
 from fate_flow.core.model.grammar import shown
 from fate_flow.engines.local import proc
@@ -57,14 +58,17 @@ _LOOK_SECONDS = 0.1              # between two looks at the folder
 _MOST_BEAT_SECONDS = 5.0
 _GANG_BEAT_SECONDS = 1.0         # while the runner waits for the others of its gang
 _END_SECONDS = 60.0              # for a runner that was told to end at once
-_OK, _FAILED, _BAD_ORDER, _NOT_MINE = 0, 1, 2, 3
+OK, _FAILED, _BAD_ORDER, NOT_MINE = 0, 1, 2, 3
 
 
 @dataclass
 class Agent:
     """Runs one worker of another host's server here."""
 
+    SIGNALS: ClassVar[tuple[signal.Signals, ...]] = (signal.SIGTERM,)      # by which this process is told to end
+
     server: Server
+    asked: bool = False                        # whether the server has asked for the end of the worker
     _ends: bool = False                        # whether this process was told to end
 
     def run(self) -> int:
@@ -90,13 +94,22 @@ class Agent:
             self._end_survivors(folder)
             return _FAILED
         try:
+            self.leave_more(folder)
             growing.send(is_last=True)
             files = send_outputs(self.server, fetched)
-            self.server.ask("end", {**self.server.there, "exit": end, "files": [one.as_json() for one in files]})
+            said = {"exit": self.explained(end), "files": [one.as_json() for one in files]}
+            self.server.ask("end", {**self.server.there, **said})
         except Refused as error:          # without this, it would count as lost, and nobody would know why
             self._ends_without_outputs("lost", f"the worker has ended, and what it has made was not taken: {error}")
             raise
-        return _OK
+        return OK
+
+    def leave_more(self, folder: Path) -> None:
+        """Put into the folder of a worker that has ended what else the server gets."""
+
+    def explained(self, end: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the end of the worker with what this host knows of its cause."""
+        return end
 
     def _never_starts(self, why: str) -> None:
         """Tell the server, if it answers, that this worker cannot be run here."""
@@ -117,13 +130,14 @@ class Agent:
 
     def _follow(self, folder: Path, fetched: Fetched, runner: subprocess.Popen[bytes], growing: Growing) -> None:
         beat = min(_MOST_BEAT_SECONDS, fetched.lease_seconds / 6) if fetched.lease_seconds else _MOST_BEAT_SECONDS
-        is_started, next_beat, has_arrived = False, 0.0, False
+        is_started, next_beat, has_arrived, has_heard = False, 0.0, False, False
         while not (folder / EXIT).exists() and (runner.poll() is None or self._is_alive(folder)):
             if not is_started and (started := Started.read(folder)) is not None:
                 is_started = self._try("started", {"processes": read_json(folder / "runner.json") or {}})
                 if is_started:
                     log.info("worker %s runs as process %s", self.server.worker_id, started.worker.pid)
-            if self._ends:
+            if self._ends and not has_heard:
+                has_heard, next_beat = True, 0.0      # the server may have caused it, and says a shorter grace
                 self._request_stop(folder, self._grace_of(folder))
             waits = (folder / ARRIVED).exists() and not (folder / GO).exists()
             if time.monotonic() >= next_beat or (waits and not has_arrived):
@@ -148,6 +162,7 @@ class Agent:
         self._renew()
         stop = answer.get("stop")
         if isinstance(stop, Mapping):
+            self.asked = True
             self._request_stop(folder, float(stop["grace_seconds"]))
         if has_arrived and answer.get("go") is True:
             release(folder)
@@ -190,7 +205,7 @@ class Agent:
             ProcessId(member.pid, member.started).send(signal.SIGKILL)
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str], made: Callable[[Server], Agent] = Agent) -> int:
     """Run `fetch` or `run`; return the exit code: 0 if the worker's end has reached the server."""
     logging.basicConfig(level=logging.INFO, format="[%(levelname)s] [%(asctime)s] %(message)s")
     proc.hide_memory()      # the user's program is a process of the same user, and has to leave the token alone
@@ -207,7 +222,7 @@ def main(argv: Sequence[str]) -> int:
     except ValueError as error:
         log.error("%s", error)
         return _BAD_ORDER
-    return _served(argv[0], client, at, worker_id, root)
+    return _served(argv[0], client, at, made, worker_id, root)
 
 
 def _worker_and_token() -> tuple[str, str]:
@@ -223,21 +238,24 @@ def _worker_and_token() -> tuple[str, str]:
     return workers[int(number)], tokens[f"{TOKENS}{int(number)}"]
 
 
-def _served(what: str, client: PinnedClient, at: ServerAt, worker_id: str, root: Path) -> int:
+def _served(
+    what: str, client: PinnedClient, at: ServerAt, made: Callable[[Server], Agent], worker_id: str, root: Path
+) -> int:
     loopback = Loopback(at, log.error)
     server = Server(client, worker_id, root, loopback.port)
-    agent = Agent(server)
+    agent = made(server)
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         if what == "fetch":
             fetch(server)
-            return _OK
-        signal.signal(signal.SIGTERM, agent.tell_to_end)
+            return OK
+        for number in agent.SIGNALS:
+            signal.signal(number, agent.tell_to_end)
         loopback.begin()
         code = agent.run()
     except Over as error:
         log.warning("%s", error)
-        return _NOT_MINE
+        return NOT_MINE
     except (WrongServer, Refused, Damaged, OSError) as error:      # TimeoutError is an OSError
         log.error("%s", error)
         return _FAILED

@@ -33,7 +33,7 @@ INCOMING = "incoming"            # in the folder of a worker: what the other hos
 ALIVE = "run/alive"              # on the other host: rewritten while the server answers
 STATE = frozenset({
     CLAIMED, EXIT, RUNNER, STOP, ARRIVED, GO, USAGE, "placed.json", "submitted.json", "pending.json", "grown.json",
-    INCOMING,
+    "begun_again", INCOMING,
 })  # fmt: skip
 """Files of a folder that say how the worker is. Only the server writes them here; nothing of them is staged."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from fate_flow.api.workers.staged import staged_token
@@ -11,33 +11,21 @@ from fate_flow.core.model.errors import BadSettings
 from fate_flow.engines.kubernetes.cluster import Api, KubernetesCluster
 from fate_flow.engines.kubernetes.kueue import Admission
 from fate_flow.engines.kubernetes.manifests import PodSettings, WorkerAt
-from fate_flow.engines.local.worker import LAUNCH, WorkerSpec, write_atomically
-from fate_flow.engines.placed.engine import Conduct
-from fate_flow.engines.staged.folder import StagedFolder
-from fate_flow.gateway.workers.tls import WorkerTls
+from fate_flow.engines.placed.conduct import Conduct
+from fate_flow.engines.staged.places import ADDRESS, PIN
 from fate_flow.server.engines.parts import EngineParts
-from fate_flow.server.engines.placed_workers import PlacedWorkers, home_of_names, workers_on
-from fate_flow.services.context.ports import LaunchOrder
+from fate_flow.server.engines.placed_workers import (
+    PlacedWorkers,
+    StagedWorkers,
+    home_of_names,
+    way_of_staged,
+    workers_on,
+)
 from fate_flow.settings.engines.engine_settings import EngineSettings
 from fate_flow.settings.engines.kubernetes import KubernetesSettings, PodShare
 
 NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")      # of a pod: where it runs
 _RUN = "fate_flow.engines.placed.run"
-_NO_STREAMS = (
-    "its task has streams to other parties, which are carried on the server's machine alone: run it on the engine local"
-)
-
-
-@dataclass(frozen=True)
-class StagedWorkers(PlacedWorkers):
-    """Workers that a cluster runs on hosts without the home."""
-
-    def _run(self, order: LaunchOrder, spec: WorkerSpec, imports: Sequence[str]) -> None:
-        if not order.streams:
-            super()._run(order, spec, imports)
-            return
-        write_atomically(spec.folder / LAUNCH, spec.to_json(), mode=0o600, is_durable=False)
-        StagedFolder(spec.folder, self.settings.shared, 0).refuse(_NO_STREAMS)
 
 
 def build_kubernetes(parts: EngineParts, one: EngineSettings) -> PlacedWorkers:
@@ -91,14 +79,8 @@ def _client_of(one: KubernetesSettings) -> Api:
 
 
 def _reach_of(parts: EngineParts, one: KubernetesSettings) -> Callable[[str], WorkerAt]:
-    listen = parts.settings.worker_listen
-    if listen is None:
-        raise BadSettings(
-            f"{one.section}: workers on other hosts have no way to this server: set fateflow.worker_listen, or "
-            f"{one.section}.volume_claim for a volume with the home"
-        )
-    pin = WorkerTls.of(parts.settings.keys_dir).pin
-    return lambda worker_id: WorkerAt(listen.address, pin, staged_token(parts.secret, worker_id))
+    way = way_of_staged(parts, one, f"{one.section}.volume_claim for a volume with the home")
+    return lambda worker_id: WorkerAt(way[ADDRESS], way[PIN], staged_token(parts.secret, worker_id))
 
 
 def _pods_of(parts: EngineParts, one: KubernetesSettings, share: PodShare) -> PodSettings:

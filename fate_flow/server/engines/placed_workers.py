@@ -1,4 +1,4 @@
-"""The engines that place workers on the machines of a cluster, with a home that these machines share."""
+"""The engines that place workers on the machines of a cluster, with a home that these machines share, or staged."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import hmac
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fate_flow.engines.local.worker import LAUNCH, WorkerSpec
+from fate_flow.api.workers.staged import staged_token
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.engines.local.worker import LAUNCH, WorkerSpec, write_atomically
 from fate_flow.engines.placed.cluster import Batch, Cluster, Gang
-from fate_flow.engines.placed.engine import Conduct, PlacedEngine
+from fate_flow.engines.placed.conduct import Conduct
+from fate_flow.engines.placed.engine import PlacedEngine
 from fate_flow.engines.slurm.cluster import Share, SlurmCluster
-from fate_flow.engines.staged.places import ADDRESS, PIN
+from fate_flow.engines.staged.folder import StagedFolder
+from fate_flow.engines.staged.places import ADDRESS, PIN, TOKEN
 from fate_flow.gateway.workers.tls import WorkerTls
 from fate_flow.server.engines.local_workers import FolderWorkers
 from fate_flow.server.engines.parts import EngineParts
@@ -22,7 +26,11 @@ from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.settings.engines.engine_settings import EngineSettings
 from fate_flow.settings.engines.slurm import SlurmSettings, SlurmShare
 
-_RUN = "fate_flow.engines.placed.run"
+_RUN, _AWAY = "fate_flow.engines.placed.run", "fate_flow.engines.placed.away"
+_AWAY_HINT = "the output that its job has left on its node may say why"
+_NO_STREAMS = (
+    "its task has streams to other parties, which are carried on the server's machine alone: run it on the engine local"
+)
 
 
 @dataclass(frozen=True)
@@ -41,24 +49,60 @@ class PlacedWorkers(FolderWorkers):
         return any(self.engine.is_living(one.parent) for one in found)
 
 
+@dataclass(frozen=True)
+class StagedWorkers(PlacedWorkers):
+    """Workers that a cluster runs on hosts without the home."""
+
+    def _run(self, order: LaunchOrder, spec: WorkerSpec, imports: Sequence[str]) -> None:
+        if not order.streams:
+            super()._run(order, spec, imports)
+            return
+        write_atomically(spec.folder / LAUNCH, spec.to_json(), mode=0o600, is_durable=False)
+        StagedFolder(spec.folder, self.settings.shared, 0).refuse(_NO_STREAMS)
+
+
 def build_slurm(parts: EngineParts, one: EngineSettings) -> PlacedWorkers:
-    """Return an engine of kind `slurm`."""
+    """Return an engine of kind `slurm`. Raises BadSettings."""
     assert isinstance(one, SlurmSettings), one
     prefix = f"fate-flow-{home_of_names(parts.secret)}-"
     cluster = SlurmCluster(
         prefix, _of(one.own), {name: _of(share) for name, share in one.partners.items()}, one.commands,
-        one.longest_time, features=one.labels,
-    )
-    return workers_on(cluster, parts, one, Conduct(
+        one.longest_time, features=one.labels, scratch=None if one.shared_home else one.scratch,
+    )  # fmt: skip
+    python = str(one.python or sys.executable)
+    conduct = Conduct(
         poll_seconds=one.poll_seconds,
         longest_pending=one.longest_pending,
         settle=one.settle_seconds,
-        runner=lambda folder: [str(one.python or sys.executable), "-P", "-m", _RUN, str(folder)],
+        runner=lambda folder: [python, "-P", "-m", _RUN, str(folder)],
         jobs_dir=parts.settings.jobs_dir,
         prefix=prefix,
         gathers=True,
         env=way_to_listener(parts),
-    ))  # fmt: skip
+    )
+    if one.shared_home:
+        return workers_on(cluster, parts, one, conduct)
+    base = str(one.scratch / prefix.rstrip("-"))
+    return workers_on(cluster, parts, one, replace(
+        conduct,
+        runner=lambda folder: [python, "-P", "-m", _AWAY, base, folder.name],
+        env=way_of_staged(parts, one, f"{one.section}.shared_home: true for nodes that see the home"),
+        secrets=lambda worker_id: {TOKEN: staged_token(parts.secret, worker_id)},
+        hint=_AWAY_HINT,
+    ), StagedWorkers)  # fmt: skip
+
+
+def way_of_staged(parts: EngineParts, one: EngineSettings, instead: str) -> Mapping[str, str]:
+    """Return the variables by which the agent of a staged worker finds the listener for workers.
+
+    `instead`: the setting with which workers are not staged. Raises BadSettings."""
+    listen = parts.settings.worker_listen
+    if listen is None:
+        raise BadSettings(
+            f"{one.section}: workers on other hosts have no way to this server: set fateflow.worker_listen, or "
+            f"{instead}"
+        )
+    return {ADDRESS: listen.address, PIN: WorkerTls.of(parts.settings.keys_dir).pin}
 
 
 def way_to_listener(parts: EngineParts) -> Mapping[str, str]:

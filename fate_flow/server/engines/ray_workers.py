@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from fate_flow.engines.placed.engine import Conduct
+from fate_flow.engines.placed.conduct import Conduct
 from fate_flow.engines.ray.client import RayClient
 from fate_flow.engines.ray.cluster import RayCluster, RayShare
 from fate_flow.server.engines.parts import EngineParts

@@ -14,7 +14,8 @@ import pytest
 
 from fate_flow.core.model.resources import Need
 from fate_flow.engines.local.worker import EXIT, Exit, WorkerSpec, claim
-from fate_flow.engines.placed.engine import Conduct, PlacedEngine
+from fate_flow.engines.placed.conduct import Conduct
+from fate_flow.engines.placed.engine import PlacedEngine
 from fate_flow.engines.placed.folder import intend
 from fate_flow.engines.placed.submitting import ProcessesHere
 from fate_flow.engines.ray.client import RayClient

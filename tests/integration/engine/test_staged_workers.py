@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,13 @@ from flask import Response, request
 from fate_flow.api.workers.staged import staged_token
 from fate_flow.components.tables.table import Table
 from fate_flow.core.model.status import WorkerStatus
-from fate_flow.engines.local.worker import CLAIMED, EXIT, RUNNER, Started
+from fate_flow.engines.local.worker import CLAIMED, EXIT, LAUNCH, RUNNER, Started
+from fate_flow.engines.placed.folder import OUTPUT
+from fate_flow.engines.placed.run import TIME_IS_OVER
 from fate_flow.engines.staged.documents import INCOMING
 from fate_flow.engines.staged.places import PIN, TOKEN
 from tests.kit.engines.staged_host import KEY, SECRET, OtherHost, StagedServer, json_in
-from tests.kit.waiting import eventually
+from tests.kit.waiting import SECONDS, eventually
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -263,3 +266,32 @@ def test_a_worker_whose_files_are_not_taken_is_lost_with_the_reason(tmp_path: Pa
         "the worker has ended, and what it has made was not taken: the worker sends more than 99 bytes "
         "(limits.staged_output_max_bytes)"
     )
+
+
+def test_in_the_job_of_a_cluster_nothing_stays_on_the_host_and_the_server_gets_what_the_cluster_says(
+    server: StagedServer, host: OtherHost
+) -> None:
+    server.orders_program("w", sys.executable, "-c", WAITS)
+    agent = host.start_in_job("w")
+    is_running(server, "w")
+    [root] = (host.folder / "base").iterdir()
+    launch = root / "w" / server.folder("w").relative_to(server.home) / LAUNCH
+    assert json_in(launch)["cwd"].startswith(f"{root}/")
+    agent.send_signal(TIME_IS_OVER)
+    assert agent.wait(SECONDS) == 0, host.said()
+    seen = server.seen("w")
+    assert (seen.state, seen.exit_code) == ("exited", 7), seen
+    assert json_in(server.folder("w") / EXIT)["cause"] == "timeout"
+    assert "worker w runs as process" in (server.folder("w") / OUTPUT).read_text()
+    assert list((host.folder / "base").iterdir()) == []
+    assert host.said() == "", "its output is at the server"
+
+
+def test_the_output_of_a_job_whose_server_is_not_reached_stays_for_the_operator(
+    server: StagedServer, host: OtherHost
+) -> None:
+    server.orders_program("w", sys.executable, "-c", "")
+    server.at = replace(server.at, pin="sha256:" + "0" * 64)
+    assert host.start_in_job("w").wait(SECONDS) == 1
+    assert "has the key sha256:" in host.said()
+    assert list((host.folder / "base").iterdir()) == []

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fate_flow.cli.server.cluster_plan import Ports
+from tests.kit.engines.staged_host import python_that_opens_nothing_below
 from tests.kit.servers.lending import a_root
 from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, Cluster, running_cluster
 from tests.kit.servers.programs import PYTHON
@@ -43,9 +44,13 @@ def cluster(commands: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     engine["gpus"] = 2 * GPUS
     on_silent_node = str(python_without_network(commands.with_name("silent")))
     silent = {**engine, "default": False, "gpus": 0, "python": on_silent_node}
+    root, away = a_root(tmp_path_factory), commands.with_name("far")
+    (away / "scratch").mkdir(parents=True)
+    far = {**engine, "default": False, "gpus": 0, "shared_home": False, "scratch": str(away / "scratch"),
+           "python": str(python_that_opens_nothing_below(root, away))}  # fmt: skip
     engines = {
-        "engines": {"cluster": engine, "silent": silent},
-        "queues": {"beside": {"engine": "local"}, "silent": {"engine": "silent"}},
+        "engines": {"cluster": engine, "silent": silent, "far": far},
+        "queues": {"beside": {"engine": "local"}, **{one: {"engine": one} for one in ("silent", "far")}},
     }
     ports = Ports()
     port = next(filter(ports.is_free, range(BASE_PORT + 270, 65536)))
@@ -56,6 +61,5 @@ def cluster(commands: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     overlays: dict[str, Any] = {
         GUEST: {**programs, **limits}, HOST: {**programs, **limits, **engines, **listener}
     }
-    root = a_root(tmp_path_factory)
     with running_cluster(root, (GUEST, HOST), base_port=BASE_PORT + 250, overlays=overlays) as found:
         yield found

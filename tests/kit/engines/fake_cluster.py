@@ -18,7 +18,8 @@ from fate_flow.engines.placed.cluster import (
     Unreadable,
     Waiting,
 )
-from fate_flow.engines.placed.engine import Conduct, PlacedEngine
+from fate_flow.engines.placed.conduct import Conduct
+from fate_flow.engines.placed.engine import PlacedEngine
 from fate_flow.engines.placed.submitting import Submitter
 
 PREFIX = "fate-flow-home-"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -159,6 +160,19 @@ class StagedServer:
         return PinnedClient(self.at, staged_token(SECRET, worker_id))
 
 
+def python_that_opens_nothing_below(home: Path, folder: Path) -> Path:
+    """Write a Python into the folder that, with all Pythons which it starts, is on a host without this home."""
+    (folder / "guard").mkdir(parents=True)
+    (folder / "guard" / "sitecustomize.py").write_text(_GUARD.format(home=f"{home}/"))
+    program = folder / "python"
+    program.write_text(
+        f"#!/bin/sh\nexport PYTHONPATH={shlex.quote(str(folder / 'guard'))}:$PYTHONPATH\n"
+        f'exec {shlex.quote(sys.executable)} "$@"\n'
+    )
+    program.chmod(0o755)
+    return program
+
+
 @dataclass
 class OtherHost:
     """Another host: a folder of its own, an environment of its own, and no way to the server's home."""
@@ -179,6 +193,18 @@ class OtherHost:
 
     def root(self, worker_id: str) -> Path:
         return self.folder / "root" / worker_id
+
+    def start_in_job(self, worker_id: str) -> subprocess.Popen[bytes]:
+        """As the job of a cluster does, whose output is a file of this host."""
+        at, base = self.server.at, self.folder / "base"
+        env = {**self.env, ADDRESS: str(at), PIN: at.pin, TOKEN: staged_token(SECRET, worker_id)}
+        with (self.folder / f"agent_{len(self.agents)}.log").open("wb") as log:
+            agent = subprocess.Popen(
+                [sys.executable, "-P", "-m", "fate_flow.engines.placed.away", str(base), worker_id], cwd="/", env=env,
+                stdout=log, stderr=log,
+            )  # fmt: skip
+        self.agents.append(agent)
+        return agent
 
     def start(self, worker_id: str, what: str = "run", **changed: str) -> subprocess.Popen[bytes]:
         at = self.server.at

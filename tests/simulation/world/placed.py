@@ -34,7 +34,8 @@ from fate_flow.engines.local.worker import (
     write_atomically,
 )
 from fate_flow.engines.placed.cluster import Batch, Listed, Placement, Stage, Submission, Taken, Unreadable
-from fate_flow.engines.placed.engine import Conduct, PlacedEngine
+from fate_flow.engines.placed.conduct import Conduct
+from fate_flow.engines.placed.engine import PlacedEngine
 from fate_flow.engines.placed.folder import PLACED, why_stopped
 from tests.kit.engines.fake_cluster import FakeProcess, FakeProcesses
 

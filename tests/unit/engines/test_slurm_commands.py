@@ -61,6 +61,45 @@ def test_a_job_has_its_name_its_folder_and_what_it_needs(commands: Commands, tmp
     assert commands.said("sbatch", "stdin") == ["#!/bin/sh", f"exec python -m 'a module' '{folder}'"]
 
 
+def test_a_secret_is_in_the_environment_of_the_job_alone(commands: Commands, tmp_path: Path) -> None:
+    """Slurm shows the command line of a process, the comment, and the script to others, or to programs of this user."""
+    cluster = SlurmCluster("p-", commands=tmp_path)
+    cluster.submit(placement(tmp_path / "w", secrets={"TOKEN": "hidden"}))
+    assert "TOKEN=hidden" in commands.said("sbatch", "env")
+    assert "hidden" not in str([commands.said("sbatch", what) for what in ("argv", "stdin")])
+    assert "hidden" not in repr(placement(tmp_path, secrets={"TOKEN": "hidden"}))
+
+
+def test_each_element_of_an_array_has_its_own_secret_and_no_other(commands: Commands, tmp_path: Path) -> None:
+    folders = [tmp_path / "jobs" / f"w{number}" for number in range(11)]
+    folders[0].parent.mkdir()
+    cluster = SlurmCluster("p-", commands=tmp_path)
+    assert cluster.submit_together([
+        placement(one, argv=("env",), secrets={"TOKEN": f"of {one.name}"}) for one in folders
+    ]).taken is Taken.ACCEPTED  # fmt: skip
+    script, env = "\n".join(commands.said("sbatch", "stdin")), commands.said("sbatch", "env")
+    assert "of w" not in script + "".join(commands.said("sbatch"))
+    given = dict(line.split("=", 1) for line in env if line.startswith("TOKEN_"))
+    assert len(given) == 11
+    for number in (0, 1, 10):
+        done = subprocess.run(
+            ["/bin/sh", "-c", script], env={**given, "SLURM_ARRAY_TASK_ID": str(number), "PATH": os.environ["PATH"]},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert [one for one in done.stdout.splitlines() if "TOKEN" in one] == [f"TOKEN=of w{number}"]
+
+
+def test_where_nodes_have_no_home_slurm_prints_to_a_file_of_the_node(commands: Commands, tmp_path: Path) -> None:
+    folders = [tmp_path / "jobs" / name for name in ("a", "b")]
+    folders[0].parent.mkdir()
+    cluster = SlurmCluster("p-", commands=tmp_path, scratch=Path("/local"))
+    cluster.submit(placement(folders[0], name="p-a"))
+    assert "--output=/local/p-a.out" in commands.said("sbatch")
+    cluster.submit_together([placement(one) for one in folders])
+    [array] = (one.name for one in (tmp_path / "jobs").iterdir())
+    assert f"--output=/local/p-{array}-%a.out" in commands.said("sbatch")
+
+
 def test_a_partner_gets_what_the_party_gives_it(commands: Commands, tmp_path: Path) -> None:
     cluster = SlurmCluster("p", Share("own"), {"10000": Share("theirs", "guests")}, tmp_path)
     cluster.submit(placement(tmp_path, partner="10000"))

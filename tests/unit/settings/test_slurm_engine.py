@@ -37,7 +37,22 @@ def test_labels_stand_for_features_of_nodes(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("text", "shared", "scratch"), [
+    ("cores: 1", True, "/tmp"), ("shared_home: false", False, "/tmp"),
+    ("shared_home: false, scratch: /local/fed", False, "/local/fed"),
+])  # fmt: skip
+def test_nodes_see_the_home_or_have_a_folder_for_workers(
+    tmp_path: Path, text: str, shared: bool, scratch: str
+) -> None:
+    found = read(tmp_path, text)
+    assert (found.shared_home, found.scratch) == (shared, Path(scratch))
+
+
 @pytest.mark.parametrize(("text", "said"), [
+    ("scratch: /local", "engines.hpc.scratch: '/local' has no effect"),
+    ("shared_home: false, scratch: local", "engines.hpc.scratch: 'local' is not the absolute path"),
+    ("shared_home: false, scratch: /a/%j", "engines.hpc.scratch: '/a/%j' is not the absolute path"),
+    ("shared_home: sometimes", "engines.hpc.shared_home"),
     ("labels: {big: mem512|mem1024}", "engines.hpc.labels.big: 'mem512|mem1024' is not the name of a feature of nodes"),
     ("labels: {big: ''}", "engines.hpc.labels.big: '' is not the name of a feature of nodes"),
     ("labels: {b g: x}", "engines.hpc.labels.b g: 'b g' is not a label: 1 to 30 letters"),

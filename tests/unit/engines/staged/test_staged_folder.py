@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from fate_flow.engines.local.worker import CLAIMED, EXIT, RESULT, Exit, Stop, write_atomically
+from fate_flow.engines.placed.folder import SECOND
 from fate_flow.engines.staged import folder as staged_folder
-from fate_flow.engines.staged.documents import INCOMING, Staged, back_home
+from fate_flow.engines.staged.documents import INCOMING, STATE, Staged, back_home
 from fate_flow.engines.staged.folder import Incoming, Refusal, StagedFolder
 from fate_flow.engines.staged.places import BadPlace, StagedFile, checked_place
 from tests.kit.waiting import SECONDS
@@ -47,6 +48,24 @@ def test_one_runner_has_the_claim_and_may_ask_for_it_again(worker: StagedFolder)
     assert refused.value.status == 409
     with pytest.raises(Refusal):
         worker.check("b" * 32)
+
+
+def test_a_second_job_of_a_claimed_worker_is_noted_and_a_repeated_claim_is_not(worker: StagedFolder) -> None:
+    """What the cluster then says of the second one does not tell how the first one is."""
+    worker.claim("a" * 32)
+    worker.claim("a" * 32)
+    assert not (worker.folder / SECOND).exists()
+    with pytest.raises(Refusal):
+        worker.claim("b" * 32)
+    assert (worker.folder / SECOND).exists()
+    assert SECOND in STATE, "no worker may send it"
+
+
+def test_a_claim_of_the_server_is_no_second_job(worker: StagedFolder) -> None:
+    worker.refuse("no")
+    with pytest.raises(Refusal):
+        worker.claim("b" * 32)
+    assert not (worker.folder / SECOND).exists()
 
 
 def test_a_worker_that_has_ended_is_told_so_and_leaves_nothing_more(worker: StagedFolder) -> None:
