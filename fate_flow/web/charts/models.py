@@ -193,9 +193,35 @@ def _selection(data: Object) -> Iterator[Block]:
             f"{kept} of {len(columns)} columns are left after the last step.",
         )  # fmt: skip
     for at, one in enumerate(steps, 1):
-        metrics = _object(one.get("all_metrics"))
-        if metrics:
-            yield from value_blocks(f"Step {at}, {one.get('method', '')}: what it looked at", metrics)
+        title = f"Step {at}, {one.get('method', '')}"
+        yield from _looked_at(title, one.get("all_metrics"), one.get("all_selected_mask"))
+        of_hosts = _object(one.get("all_host_selected_mask"))
+        for host, metrics in _object(one.get("all_host_metrics")).items():
+            yield from _looked_at(f"{title}, {host}", metrics, of_hosts.get(host))
+
+
+def _looked_at(title: str, metrics: Any, masks: Any) -> Iterator[Block]:
+    """Yield bars of each value by which a step has chosen, the largest first, and what the value alone decided."""
+    by_column, chosen = _object(metrics), _object(masks)
+    if metrics and not _is_objects(metrics):
+        yield from value_blocks(title, metrics)
+        return
+    for name in dict.fromkeys(name for one in by_column.values() for name in _object(one)):
+        numbers = {column: number_of(_object(one).get(name)) for column, one in by_column.items()}
+        ranked = sorted(((column, one) for column, one in numbers.items() if one is not None), key=lambda one: -one[1])
+        kept = {column: _kept(_object(chosen.get(column)).get(name)) for column in numbers}
+        bars = Bars(name, tuple((f"{_SIGNS.get(kept[column], '')}{column}", value) for column, value in ranked))
+        in_order = [*dict(ranked), *(column for column, value in numbers.items() if value is None)]
+        rows = [(column, _object(by_column[column]).get(name), kept[column]) for column in in_order]
+        table = table_of(("column", name, "by this value"), rows)
+        yield Block(
+            f"{title}: {name} of each column", table, bars if ranked else None,
+            "✓: the value was enough to keep the column, ✗: it was not. The model does not have the threshold; it is a "
+            "parameter of the task.",
+        )  # fmt: skip
+
+
+_SIGNS = {"kept": "✓ ", "removed": "✗ "}
 
 
 def _kept(value: Any) -> str:

@@ -180,13 +180,21 @@ def test_scale_statistics_and_selection_have_a_row_for_each_column() -> None:
         assert (table.columns, table.rows) == (("column", "mean", "std"), (("age", "1.5", "2"),))
     selection = blocks({"data": {"inner_method": ["manual", "iv"], "selection_obj_list": [
         {"method": "manual", "selected_mask": {"age": True, "income": True}},
-        {"method": "iv", "selected_mask": {"age": True, "income": False}, "all_metrics": {"iv": {"age": 0.4}},
-         "host_selected_mask": {"host_10000": {"x0": False}}},
+        {"method": "iv", "selected_mask": {"age": True, "income": False},
+         "all_metrics": {"income": {"iv": 0.1}, "age": {"iv": 0.4}},
+         "all_selected_mask": {"age": {"iv": True}, "income": {"iv": False}},
+         "host_selected_mask": {"host_10000": {"x0": False}}, "all_host_metrics": {"host_10000": {"x0": {"iv": 0.05}}},
+         "all_host_selected_mask": {"host_10000": {"x0": {"iv": False}}}},
     ]}})  # fmt: skip
     own = selection["Selection of columns"]
     assert own.table.rows == (("age", "kept", "kept"), ("income", "kept", "removed"))
     assert own.note == "1 of 2 columns are left after the last step."
     assert selection["Selection of columns of host_10000"].table.rows == (("x0", "-", "removed"),)
+    looked_at = selection["Step 2, iv: iv of each column"]
+    assert looked_at.drawing == Bars("iv", (("✓ age", 0.4), ("✗ income", 0.1)))
+    assert looked_at.table.rows == (("age", "0.4", "kept"), ("income", "0.1", "removed"))
+    assert "the threshold; it is a parameter of the task" in looked_at.note
+    assert selection["Step 2, iv, host_10000: iv of each column"].drawing == Bars("iv", (("✗ x0", 0.05),))
 
 
 @pytest.mark.parametrize("value", [
@@ -194,6 +202,10 @@ def test_scale_statistics_and_selection_have_a_row_for_each_column() -> None:
     {"local_corr": 3}, {"scaler_info": "x"}, {"selection_obj_list": "x"}, {"selection_obj_list": []},
     {"inner_metric_names": 1, "metrics_summary": [2]}, {"split_pt_dict": {}, "metrics_summary": {"woe": {"a": 3}}},
     {"feature_importance": {"0": 3}, "trees": []},
+    {"selection_obj_list": [
+        {"selected_mask": {"a": True}, "all_metrics": [1], "all_selected_mask": 3},
+        {"all_metrics": {"a": {"iv": "x"}}, "all_host_metrics": {"h": 3, "i": {"b": {"iv": None}}}},
+    ]},
 ])  # fmt: skip
 def test_odd_content_is_shown_as_tables_and_breaks_nothing(value: Any) -> None:
     assert {type(one.drawing) for one in model_blocks(value)} <= {type(None), Bars}
