@@ -10,7 +10,10 @@ from click.shell_completion import get_completion_class
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print a script that lets the tab key complete commands and options in a shell.
+    """Print a script that lets the tab key complete commands, options and job ids in a shell.
+
+    For a job id, the server is asked for its newest jobs that begin with what is typed. Without an answer, nothing is
+    completed.
 
     \b
     Example: flow completion bash > ~/.local/share/bash-completion/completions/flow

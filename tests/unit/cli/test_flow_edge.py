@@ -134,6 +134,10 @@ def test_a_completion_script_is_printed(shell):
     assert f"_FLOW_COMPLETE={shell}_complete" in result.stdout
 
 
+def test_the_help_of_completion_says_what_is_completed():
+    assert "complete commands, options and job ids" in " ".join(run("completion", "--help").stdout.split())
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("text", "completed"), [
     ("flow job su", ["plain,submit"]), ("flow job list --ta", ["plain,--table"]),
