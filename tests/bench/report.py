@@ -125,6 +125,15 @@ def _show_streams(medians: Document) -> None:
         )
 
 
+def _show_spans(medians: Document) -> None:
+    for name, one in medians["collectors"].items():
+        took = one["ms"]
+        _line(
+            f"{'a span, the collector ' + name:<40}{took['median']:>7.3f} ms    p90 {took['p90']:.3f}, p99"
+            f" {took['p99']:.3f}; CPU {one['cpu_ms']:.3f} ms, {one['cpu_ms_with_sender']:.3f} with the sender's"
+        )
+
+
 def _show_idle(medians: Document) -> None:
     memory, later = medians["memory_mb"], medians["memory_mb_after_10_jobs"]
     _line(f"{'memory, PSS of all processes':<36}{memory['pss']:>9.1f} MB    {later['pss']:.1f} after 10 jobs")
@@ -175,4 +184,5 @@ _SHOWN = {
     1: _show_latency, 2: _show_burst, 3: _show_load, 4: _show_idle, 5: _show_silence, 6: _show_paging, 7: _show_upload,
     8: _show_trust, 9: _show_flood, 10: _show_streams,
     11: _show_record, 12: show_simulated, 13: show_servers, 14: show_million, 15: show_long_record, 16: show_failover,
+    17: _show_spans,
 }  # fmt: skip
