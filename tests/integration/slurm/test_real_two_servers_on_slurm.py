@@ -101,9 +101,10 @@ class Job:
         return len(workers(self._servers.guest, self.id))
 
 
-def open_in_slurm(slurm: SlurmCluster) -> int:
-    """How many workers wait or run there."""
-    return len(slurm.run("squeue", "--noheader", "--array", "--states=PENDING,RUNNING", "--format=%i").splitlines())
+def open_in_slurm(slurm: SlurmCluster, job_id: str) -> int:
+    """How many workers of a job wait or run there; a slurmctld that was killed may list what is over of others."""
+    command = ("squeue", "--noheader", "--array", "--states=PENDING,RUNNING", "--format=%k")
+    return sum(f"/jobs/{job_id}/" in comment for comment in slurm.run(*command).splitlines())
 
 
 def kill_the_one_that_schedules(servers: TwoServers) -> str:
@@ -118,7 +119,7 @@ def test_workers_that_wait_in_slurm_and_workers_that_run_are_adopted_by_the_othe
 ) -> None:
     with slurm.drained():
         job = Job(servers, tmp_path)
-        eventually(lambda: open_in_slurm(slurm) == RANKS, job.explained)
+        eventually(lambda: open_in_slurm(slurm, job.id) == RANKS, job.explained)
         killed = [kill_the_one_that_schedules(servers)]
         eventually(lambda: "waits in Slurm" in str(job.explained()), job.explained)
     job.runs()
@@ -142,8 +143,8 @@ def test_a_submission_that_comes_after_the_death_of_its_server_runs_nothing_twic
     job.runs()
     (commands / "free").touch()
     eventually((commands / "came").exists)
-    eventually(lambda: open_in_slurm(slurm) == RANKS, slurm.states)
+    eventually(lambda: open_in_slurm(slurm, job.id) == RANKS, slurm.states)
     job.may_end()
     assert job.notes() == EACH_ONCE
     assert job.workers() > RANKS, "the first attempt was given up"
-    assert open_in_slurm(slurm) == 0
+    assert open_in_slurm(slurm, job.id) == 0
