@@ -16,7 +16,7 @@ from tests.kit.servers.mariadb import dropped_databases, mariadb_url
 from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST
 from tests.kit.servers.programs import PYTHON, command, python, workers
 from tests.kit.several_servers.two_servers import FIRST, SECOND, TwoServers, two_servers
-from tests.kit.slurm.cluster import SlurmCluster
+from tests.kit.slurm.cluster import SlurmCluster, running_slurm
 from tests.kit.waiting import eventually
 
 pytestmark = [pytest.mark.heavy, pytest.mark.mariadb, pytest.mark.timeout(900)]
@@ -34,6 +34,14 @@ with open(said, "a") as file:
     print("ends", os.environ["FATE_FLOW_PARTY_RANK"], file=file)
 """
 EACH_ONCE = Counter(f"{what} {rank}" for what in ("begins", "ends") for rank in range(RANKS))
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[SlurmCluster]:
+    """One of its own: in that of the other tests, nodes were killed, and an attempt that is lost with one is made
+    again."""
+    with running_slurm() as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +108,9 @@ class Job:
     def workers(self) -> int:
         return len(workers(self._servers.guest, self.id))
 
+    def ends(self) -> list[tuple[str, str]]:
+        return [(row["f_reason"], row["f_message"]) for row in workers(self._servers.guest, self.id)]
+
 
 def open_in_slurm(slurm: SlurmCluster, job_id: str) -> int:
     """How many workers of a job wait or run there; a slurmctld that was killed may list what is over of others."""
@@ -127,7 +138,7 @@ def test_workers_that_wait_in_slurm_and_workers_that_run_are_adopted_by_the_othe
     killed.append(kill_the_one_that_schedules(servers))
     job.may_end()
     assert set(killed) == {FIRST, SECOND}
-    assert (job.notes(), job.workers()) == (EACH_ONCE, RANKS)
+    assert (job.notes(), job.workers()) == (EACH_ONCE, RANKS), job.ends()
     assert [task["f_task_version"] for task in servers.guest.tasks(job.id)] == [0]
 
 
