@@ -27,6 +27,7 @@ from fate_flow.components.artifacts.packed_model import (
 from fate_flow.core.model.artifact import FILE_SCHEME, Artifact
 from fate_flow.core.model.errors import BadRequest, OperationFailed
 from fate_flow.core.model.spec import ModelReference, Party
+from fate_flow.engines.local.worker import sync_folder
 from fate_flow.store.values import StoredModel
 
 _PIECE = 1024 * 1024
@@ -128,8 +129,4 @@ def _sync(folders: Iterable[Path], root: Path) -> None:
     """Write the entries of folders and of those above them, up to the root, to the disk, each once."""
     above = {one for folder in folders for one in (folder, *folder.parents) if one.is_relative_to(root)}
     for one in sorted(above, reverse=True):
-        descriptor = os.open(one, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_folder(one)

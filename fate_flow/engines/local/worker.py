@@ -32,6 +32,7 @@ CLAIMED = "claimed"
 RUNNER = "runner.json"
 ARRIVED = "arrived"                         # its runner waits for the others of its gang
 GO = "go"                                   # all of the gang have begun
+SECOND = "begun_again"                      # a second job of it has found its claim; the first may compute
 RESULT = "result.json"
 STOP = "stop.json"
 EXIT = "exit.json"
@@ -354,6 +355,15 @@ def write_atomically(path: Path, text: str, *, mode: int = 0o644, is_durable: bo
     except OSError:                    # on a full disk, a useless draft must not take space
         draft.unlink(missing_ok=True)
         raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the names in a folder to the disk. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def draft_of(path: Path) -> Path:

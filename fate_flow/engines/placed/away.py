@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fate_flow.engines.placed.folder import OUTPUT
+from fate_flow.engines.placed.folder import OUTPUT, end_of_output
 from fate_flow.engines.placed.memory import Kills
 from fate_flow.engines.placed.run import TIME_IS_OVER
 from fate_flow.engines.staged import agent
@@ -34,7 +34,6 @@ from fate_flow.engines.staged.places import ROOT, WORKER
 
 BAD_FOLDER = 79                  # the exit code for the cluster; what is wrong is in its output
 _LOCK = ".lock"
-_MOST_OUTPUT = 64 * 1024         # bytes at its end
 
 
 @dataclass
@@ -55,7 +54,7 @@ class NodeAgent(agent.Agent):
 
     def leave_more(self, folder: Path) -> None:
         if self.output is not None:
-            (folder / OUTPUT).write_bytes(_tail(self.output))
+            (folder / OUTPUT).write_bytes(end_of_output(self.output))
 
     def explained(self, end: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the end with a cause that only this host knows; not if the server wanted it, or it has ended well."""
@@ -140,15 +139,6 @@ def output_file() -> Path | None:
         return path if os.path.samestat(path.stat(), os.fstat(1)) else None
     except OSError:
         return None
-
-
-def _tail(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _MOST_OUTPUT))
-            return file.read()
-    except OSError:
-        return b""
 
 
 if __name__ == "__main__":

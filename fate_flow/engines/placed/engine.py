@@ -26,6 +26,7 @@ from fate_flow.engines.local.worker import (
     EXIT,
     LAUNCH,
     RESULT,
+    SECOND,
     Cause,
     Exit,
     Observation,
@@ -51,7 +52,6 @@ from fate_flow.engines.placed.cluster import (
 from fate_flow.engines.placed.conduct import Conduct
 from fate_flow.engines.placed.folder import (
     PLACED,
-    SECOND,
     Pending,
     Placed,
     intend,

@@ -15,9 +15,9 @@ from fate_flow.engines.placed.submitting import Submitter
 
 PLACED = "placed.json"          # the intent: whoever links it may submit, nobody else
 PENDING = "pending.json"        # why it waits, and since when
-SECOND = "begun_again"           # a job of this worker has found the claim of another one, which may compute
 _MOST_SHOWN = 500
 OUTPUT = "cluster.out"          # what the cluster itself says into the output of the job
+_MOST_OUTPUT = 64 * 1024        # bytes at its end that somebody reads
 
 
 @dataclass(frozen=True)
@@ -115,3 +115,13 @@ def is_below(folder: str, jobs_dir: Path) -> bool:
     """Return whether a path from outside names a folder of a worker below the folder of all jobs."""
     path = Path(folder)
     return path.is_absolute() and ".." not in path.parts and jobs_dir in path.parents and jobs_dir.name == JOBS
+
+
+def end_of_output(path: Path) -> bytes:
+    """Return what the cluster has said last into the output of a job; nothing if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _MOST_OUTPUT))
+            return file.read()
+    except OSError:
+        return b""

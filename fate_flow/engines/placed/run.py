@@ -23,6 +23,7 @@ from fate_flow.engines.local import proc
 from fate_flow.engines.local.runner import WAITED_SIGNALS, run_worker
 from fate_flow.engines.local.worker import (
     LAUNCH,
+    SECOND,
     Exit,
     ProcessId,
     claimer,
@@ -30,7 +31,7 @@ from fate_flow.engines.local.worker import (
     read_json,
     write_atomically,
 )
-from fate_flow.engines.placed.folder import SECOND, request_stop, seconds_of
+from fate_flow.engines.placed.folder import request_stop, seconds_of
 from fate_flow.engines.placed.probe import why_not_the_home
 from fate_flow.engines.placed.way import lead_to, way_of
 from fate_flow.engines.staged.loopback import Loopback

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from fate_flow.engines.local.worker import sync_folder
 from fate_flow.engines.placed.cluster import Listed, Stage
 
 _NAME = "array-"                # of its folder; no id of a worker begins so
@@ -66,7 +67,7 @@ class Arrays:
             for number, one in enumerate(folders):
                 (folder / str(number)).symlink_to(Path("..", one.name), target_is_directory=True)
             for changed in (folder, folder.parent):     # after a power cut, no element may run that nobody can name
-                _sync(changed)
+                sync_folder(changed)
         except OSError:
             self.remove(folder)
             raise
@@ -140,11 +141,3 @@ def _of_nobody(one: Listed) -> Listed:
     """Return an element whose worker nobody knows. Without its list, the whole job was removed, and nobody wants the
     array; else nothing is decided."""
     return one if not Path(one.folder).exists() else replace(one, stage=Stage.UNKNOWN)
-
-
-def _sync(folder: Path) -> None:
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)

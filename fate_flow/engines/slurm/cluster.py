@@ -19,7 +19,7 @@ from pathlib import Path
 from fate_flow.core.model.resources import Need
 from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.engines.placed.cluster import Listed, Placement, Stage, Submission, Taken, Unreadable
-from fate_flow.engines.placed.folder import OUTPUT
+from fate_flow.engines.placed.folder import OUTPUT, end_of_output
 from fate_flow.engines.placed.run import TIME_IS_OVER
 from fate_flow.engines.slurm.arrays import Arrays, numbered, script_of
 from fate_flow.engines.slurm.tables import STATES, TITLE, cause_noted, refusal_of, waiting_of
@@ -30,7 +30,6 @@ _FORMAT = "%T|%D|%r|%i|%j|%k"      # the comment is the last, since a path may h
 _KEPT_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "SLURM_CONF", "PYTHONPATH")
 """What a job gets of the environment of the server: SLURM_* and SBATCH_* would change what is submitted."""
 _TO_END_SECONDS = 60               # Slurm's own limit of time is later than that of the runner by this
-_MOST_NOTED = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -132,13 +131,7 @@ class SlurmCluster:
         """Nothing: no place is kept for a job."""
 
     def cause_in(self, folder: Path) -> tuple[str, str]:
-        try:
-            with (folder / OUTPUT).open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - _MOST_NOTED))
-                return cause_noted(file.read().decode("utf-8", "replace"))
-        except OSError:
-            return "", ""
+        return cause_noted(end_of_output(folder / OUTPUT).decode("utf-8", "replace"))
 
     def _tell(self, *options: str) -> None:
         """Run scancel. What it cannot do now is asked again after a listing."""

@@ -25,7 +25,7 @@ from fate_flow.core.model.program import InputFile
 from fate_flow.core.text.yaml_text import read_yaml_text, yaml_text
 from fate_flow.engines.local.programs import NotAllowed, source_of
 from fate_flow.engines.local.usage import USAGE
-from fate_flow.engines.local.worker import ARRIVED, CLAIMED, EXIT, GO, LAUNCH, RESULT, RUNNER, STOP, read_json
+from fate_flow.engines.local.worker import ARRIVED, CLAIMED, EXIT, GO, LAUNCH, RESULT, RUNNER, SECOND, STOP, read_json
 from fate_flow.engines.staged.places import MOST_FILES, checked_place
 
 CONFIG = "config.yaml"
@@ -33,7 +33,7 @@ INCOMING = "incoming"            # in the folder of a worker: what the other hos
 ALIVE = "run/alive"              # on the other host: rewritten while the server answers
 STATE = frozenset({
     CLAIMED, EXIT, RUNNER, STOP, ARRIVED, GO, USAGE, "placed.json", "submitted.json", "pending.json", "grown.json",
-    "begun_again", INCOMING,
+    SECOND, INCOMING,
 })  # fmt: skip
 """Files of a folder that say how the worker is. Only the server writes them here; nothing of them is staged."""
 

@@ -23,6 +23,7 @@ from fate_flow.engines.local.worker import (
     GO,
     RESULT,
     RUNNER,
+    SECOND,
     Exit,
     Started,
     Stop,
@@ -33,7 +34,6 @@ from fate_flow.engines.local.worker import (
 from fate_flow.engines.staged.documents import INCOMING, STATE, Staged, back_home
 from fate_flow.engines.staged.places import MOST_FILES, StagedFile, digest_of
 
-_SECOND = "begun_again"          # as of any placed worker
 GROWN = "grown.json"             # how much of each growing file was taken
 _MOST_GROWN = 1 << 30            # bytes of one growing file
 
@@ -89,7 +89,7 @@ class StagedFolder:
         """A controller with an old state may start a job again, on another node, and knows only the end of this one."""
         first = (read_json(self.folder / CLAIMED) or {}).get("runner", runner)
         if first != runner and not (self.folder / EXIT).exists():
-            write_atomically(self.folder / _SECOND, "", is_durable=False)
+            write_atomically(self.folder / SECOND, "", is_durable=False)
 
     def check(self, runner: str) -> None:
         """Raise Refusal if this agent has not claimed the worker, or it has ended."""

@@ -17,12 +17,12 @@ from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST
 from tests.kit.servers.programs import PYTHON, command, python, workers
 from tests.kit.several_servers.two_servers import FIRST, SECOND, TwoServers, two_servers
 from tests.kit.slurm.cluster import SlurmCluster, running_slurm
+from tests.kit.slurm.jobs import ONCE_MORE
 from tests.kit.waiting import eventually
 
 pytestmark = [pytest.mark.heavy, pytest.mark.mariadb, pytest.mark.timeout(900)]
 
 RANKS = 3
-ONCE_MORE = {"max_interruptions": 3, "backoff": {"first": 0.1, "factor": 1, "longest": 0.1, "jitter": 0}}
 NOTES_ITSELF = """
 import os, sys, time
 go, said = sys.argv[1:]
@@ -38,8 +38,8 @@ EACH_ONCE = Counter(f"{what} {rank}" for what in ("begins", "ends") for rank in 
 
 @pytest.fixture(scope="module")
 def slurm() -> Iterator[SlurmCluster]:
-    """One of its own: in that of the other tests, nodes were killed, and an attempt that is lost with one is made
-    again."""
+    """One of its own: in that of the other tests, slurmctld was killed and gives numbers again, and Slurm cancels a job
+    whose number a node knows from before. Its attempt is made again, rightly."""
     with running_slurm() as cluster:
         yield cluster
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.engines.local.worker import Exit, ProcessId, Stop
+from fate_flow.engines.local.worker import SECOND, Exit, ProcessId, Stop
 from fate_flow.engines.placed.cluster import Stage, Submission, Taken
-from fate_flow.engines.placed.folder import PLACED, SECOND, Pending
+from fate_flow.engines.placed.folder import PLACED, Pending
 from fate_flow.engines.placed.submitting import SUBMITTED, ProcessesHere, Submitted, Submitter
 from tests.kit.engines.fake_cluster import PREFIX, FakeProcess, PlacedWorld, submitted
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.engines.local.worker import NOBODY, Exit, Started, WorkerSpec, write_atomically
+from fate_flow.engines.local.worker import NOBODY, SECOND, Exit, Started, WorkerSpec, write_atomically
 from fate_flow.engines.placed import run
-from fate_flow.engines.placed.folder import SECOND, intend, why_stopped
+from fate_flow.engines.placed.folder import intend, why_stopped
 from fate_flow.engines.placed.submitting import Submitter
 from tests.kit.waiting import eventually
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from fate_flow.engines.local.worker import CLAIMED, EXIT, RESULT, Exit, Stop, write_atomically
-from fate_flow.engines.placed.folder import SECOND
+from fate_flow.engines.local.worker import CLAIMED, EXIT, RESULT, SECOND, Exit, Stop, write_atomically
 from fate_flow.engines.staged import folder as staged_folder
 from fate_flow.engines.staged.documents import INCOMING, STATE, Staged, back_home
 from fate_flow.engines.staged.folder import Incoming, Refusal, StagedFolder
