@@ -135,12 +135,15 @@ class _OwnCapacity:
 
     def takes(self, job: Waiting) -> bool:
         """Give a job what it asks for at this party; False if there is less."""
-        wanted = {place: cores for place, cores in self._asked(job.job_id).items() if place.party_id == self._own}
-        if any(cores > self._at(place) for place, cores in wanted.items()):
+        wanted = Counter[Place]()
+        for place, cores in self._asked(job.job_id).items():
+            if place.party_id == self._own:
+                wanted[self._known(place)] += cores
+        if any(cores > self._free[place] for place, cores in wanted.items()):
             return False
         self._free.subtract(wanted)
         return True
 
-    def _at(self, place: Place) -> int:
-        """Return what is left at a place. For a job that does not say on which engines it runs: the most at one."""
-        return self._free[place] if place in self._free else max(self._free.values(), default=0)
+    def _known(self, place: Place) -> Place:
+        """Return the place. For a job that does not say on which engines it runs: that with the most free cores."""
+        return place if place in self._free else max(self._free, key=self._free.__getitem__, default=place)

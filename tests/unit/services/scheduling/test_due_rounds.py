@@ -5,7 +5,9 @@ from __future__ import annotations
 from fate_flow.core.model.job import Answer, TaskKey, Worker
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.status import JobStatus, WorkerStatus
+from fate_flow.core.planning.queue import Place, Waiting
 from fate_flow.services.scheduling.events import QueueChanged
+from fate_flow.services.scheduling.queue_rounds import _OwnCapacity
 from tests.kit.job_documents import job
 from tests.kit.services.hand_scheduler import RULES, Process, chosen, holding, job_of, release, submit
 from tests.kit.services.hand_server import HandServer
@@ -52,6 +54,16 @@ def test_there_is_capacity_for_as_many_as_the_free_cores_can_hold_in_order() -> 
     process.seconds += 2 * PAUSE
     process.scheduler.poll()
     assert {one.job_id for one in process.transport.take()} == {JOB_ID}
+
+
+def test_a_job_that_does_not_say_on_which_engine_it_runs_takes_from_the_one_with_the_most_free_cores() -> None:
+    """As one that was created when this party had one engine."""
+    server = HandServer("9999", engines={"local": 4, "other": 2}, rules=RULES)
+    with server.unit() as unit:
+        capacity = _OwnCapacity(unit, lambda job_id: {Place("9999"): int(job_id)})
+        assert [capacity.takes(Waiting(cores, 0, ())) for cores in ("3", "3", "2", "2", "1")] == [
+            True, False, True, False, True,
+        ]  # fmt: skip
 
 
 def test_what_elastic_workers_would_give_up_is_capacity() -> None:
