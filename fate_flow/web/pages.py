@@ -1,7 +1,8 @@
 """Pages: templates, headers, and validators for the script that keeps a page fresh.
 
-Nothing on a page is inline, neither script nor style, and only files of this server are loaded. A page is the same as
-long as what it shows is the same: times are written as they are, and the browser says how long ago they were.
+Nothing on a page is inline, neither script nor style, and only files of this server are loaded. The icon is part of the
+page, to save a request; no image is loaded. A page is the same as long as what it shows is the same: times are written
+as they are, and the browser says how long ago they were.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
 from typing import Any
+from urllib.parse import quote as percent_encoded
 
 from flask import Response, request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -21,11 +22,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.text.phrases import counted
 from fate_flow.web.sessions import Session, session_cookie
+from fate_flow.web.static_files import StaticFile, static_files
 
 FOLDER = Path(__file__).parent
-STATIC = FOLDER / "static"
 POLICY = "; ".join((
-    "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'",
+    "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src data:", "connect-src 'self'",
     "form-action 'self'", "frame-ancestors 'none'", "base-uri 'none'", "require-trusted-types-for 'script'",
     "trusted-types board board-events",
 ))  # fmt: skip
@@ -37,28 +38,6 @@ HEADERS = {
 
 FRESH, CALM = 4, 15
 """After how many seconds a page is asked for again: while something on it may change at any moment, and otherwise."""
-
-_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".txt": "text/plain"}
-
-
-@dataclass(frozen=True)
-class StaticFile:
-    """A file of the package, with the digest that is part of its address."""
-
-    content: bytes
-    mimetype: str
-    digest: str
-
-
-def static_files() -> dict[str, StaticFile]:
-    """Return the files by name, that is by path below `static/`."""
-    found = {}
-    for path in sorted(one for one in STATIC.rglob("*") if one.suffix in _TYPES):
-        content = path.read_bytes()
-        name = path.relative_to(STATIC).as_posix()
-        found[name] = StaticFile(content, _TYPES[path.suffix], hashlib.sha256(content).hexdigest())
-    return found
-
 
 class Pages:
     """Renders the pages of one party's board."""
@@ -73,7 +52,8 @@ class Pages:
             trim_blocks=True, lstrip_blocks=True, auto_reload=False,
         )  # fmt: skip
         self._templates.filters.update(moment=moment, counted=counted, quoted=quote, utc=written_utc)
-        self._templates.globals.update(asset=self._asset)
+        icon = f"data:image/svg+xml,{percent_encoded(self._files['icon.svg'].content)}"
+        self._templates.globals.update(asset=self._asset, icon=icon)
 
     def show(
         self, template: str, session: Session | None, *, status: int = 200, poll: int = 0, reviews: int | None = 0,
@@ -96,7 +76,7 @@ class Pages:
 
     def _asset(self, name: str) -> str:
         """Return the address of a file; it changes with its content, so a browser may keep it for ever."""
-        return f"/board/static/{name}?v={self._files[name].digest[:16]}"
+        return f"/board/static/{name}?v={self._files[name].version}"
 
 
 def moment(milliseconds: int | None) -> Mapping[str, str]:

@@ -90,7 +90,9 @@ def _add_sign_in(routes: Blueprint, sessions: Sessions, pages: Pages, cookie: st
         file = pages.file(name)
         if file is None:
             raise NotFound("there is no such file")
-        headers = {"Cache-Control": _FOR_EVER, "X-Content-Type-Options": "nosniff", "Content-Security-Policy": POLICY}
+        # In a rolling update, a page of one release may ask the server of another one: its file is kept for no time.
+        kept = _FOR_EVER if request.args.get("v") == file.version else "no-cache"
+        headers = {"Cache-Control": kept, "X-Content-Type-Options": "nosniff", "Content-Security-Policy": POLICY}
         response = Response(file.content, mimetype=file.mimetype, headers=headers)
         response.set_etag(file.digest[:32])
         response.make_conditional(request)
@@ -135,9 +137,10 @@ def _add_sign_in(routes: Blueprint, sessions: Sessions, pages: Pages, cookie: st
 def _sign_in_page(sessions: Sessions, pages: Pages, target: str, problem: str = "") -> Response:
     if not sessions.needs_key:
         return _see(target)
+    comes_from_elsewhere = request.headers.get("Sec-Fetch-Site", "cross-site") == "cross-site"
     return pages.show(
         "sign_in.html", None, status=403 if problem else 200, challenge=sessions.challenge(), target=target,
-        problem=problem,
+        problem=problem, may_have_session=comes_from_elsewhere and not problem,
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 "use strict";
 
 (() => {
+  if (!self.document) return;         // log-events.js, which is in the same file, runs without a page
   const trusted = window.trustedTypes
     ? window.trustedTypes.createPolicy("board", { createHTML: (text) => text })
     : { createHTML: (text) => text };

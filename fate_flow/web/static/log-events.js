@@ -1,9 +1,10 @@
 // The shared worker (SharedWorker) of all pages of a browser. One connection tells it which of their logs have grown,
 // since browsers allow six connections to a server over all tabs. A page that is hidden, or whose log is over, follows
-// none.
+// none. Its file is that of the pages, which have it already; there this part has nothing to do.
 "use strict";
 
 (() => {
+  if (self.document) return;
   const MOST_LOGS = 20;
   const LONGEST = 6000;                // characters of an address
   const SETTLES = 200;                 // milliseconds: tabs are opened one after the other

@@ -154,8 +154,8 @@ const followLog = () => {
 };
 
 // A log that was not there when the page was opened comes when the page is refreshed.
-if (document.getElementById("log")) followLog();
-else {
+if (self.document?.getElementById("log")) followLog();
+else if (self.document) {
   document.addEventListener("board:fresh", function begin() {
     if (!document.getElementById("log")) return;
     document.removeEventListener("board:fresh", begin);

@@ -2,7 +2,8 @@
 "use strict";
 
 (() => {
-  const form = document.getElementById("sign-in");
+  const form = self.document?.getElementById("sign-in");
+  if (!form) return;
   const secret = document.getElementById("secret");
   const text = new TextEncoder();
 
@@ -13,7 +14,7 @@
   }
 
   // After a link on a page of another site, the browser did not send the session that it has.
-  fetch("/board/session", { credentials: "same-origin", cache: "no-store" }).then((response) => {
+  if (form.dataset.mayHaveSession) fetch("/board/session", { credentials: "same-origin", cache: "no-store" }).then((response) => {
     if (response.status === 204) location.replace(form.elements.next.value);
   }).catch(() => {});
 

@@ -45,9 +45,7 @@ def test_a_wrong_secret_is_said(site: Site) -> None:
 # ---------------------------------------------------------------------- every view
 
 
-def test_each_view_has_no_error_and_no_barrier_at_any_size(site: Site) -> None:
-    site.sign_in(site.client("everything", SUBMIT | OPERATE | APPROVE | AUDIT))
-    site.window.wait_for_text("Overview")
+def views(site: Site) -> list[str]:
     jobs = [f"/board/jobs/{one}" for one in site.jobs.values()]
     task = f"{jobs[4]}/tasks/toy_0"
     of_task = [task, f"{task}/metrics", f"{task}/model?output=model", f"{task}/log", f"{task}/log?find=step%2099"]
@@ -56,12 +54,40 @@ def test_each_view_has_no_error_and_no_barrier_at_any_size(site: Site) -> None:
     lists = [f"/board/{one}" for one in ("", "jobs", "queue", "approvals", "audit", "data?origin=output")]
     record = f"/board/jobs/{RECORDED}/record"
     paths = [*lists, "/board/jobs?party=10000&person=ann", record, *jobs, f"{jobs[1]}/history", *of_task, table]
-    paths += ["/board/sign-in?next=/board/jobs", "/board/nothing"]
+    return [*paths, "/board/sign-in?next=/board/jobs", "/board/nothing"]
+
+
+def test_the_first_view_of_each_page_is_three_requests(site: Site) -> None:
+    """Then the page asks whether something is new, and for what a log has more, each by one request."""
+    running = site.world.add_job(status=JobStatus.RUNNING, f_start_time=START)
+    site.world.add_task(running, f_status="running", f_party_status="running", f_start_time=START)
+    add_worker(site.world, running, 0, 0).write_text("begun\n", encoding="utf-8")
+    log = f"/board/jobs/{running}/tasks/toy_0/log"
+    site.sign_in(site.client("newcomer", SUBMIT | OPERATE | APPROVE | AUDIT))
+    site.window.wait_for_text("Overview")
+    for path in (*views(site), log):
+        site.window.go("about:blank")
+        site.window.run_cdp("Network.clearBrowserCache", {})
+        site.asked.clear()
+        site.window.go(f"{site.url}{path}")
+        if path == log:                  # its shared worker has the script of the page
+            eventually(lambda: site.window.run(IS_LIVE), "events about this log")
+        loads = [one for one in site.asked if one[0] != "empty"]
+        assert sorted(kind for kind, _ in loads) == ["document", "script", "style"], (path, site.asked)
+        later = {where for kind, where in site.asked if kind == "empty"}
+        assert later <= {path.partition("?")[0], f"{log}/piece", "/board/log-events"}, (path, site.asked)
+    assert [one for one in site.window.console() if "/board/nothing" not in one] == []
+
+
+def test_each_view_has_no_error_and_no_barrier_at_any_size(site: Site) -> None:
+    site.sign_in(site.client("everything", SUBMIT | OPERATE | APPROVE | AUDIT))
+    site.window.wait_for_text("Overview")
+    task, job = f"/board/jobs/{site.jobs['filled']}/tasks/toy_0", f"/board/jobs/{site.jobs['running']}"
     sizes = ((360, 740, "dark"), (1280, 900, "light"), (3840, 2160, "dark"))
     problems = []
-    for number, path in enumerate(paths):
+    for number, path in enumerate(views(site)):
         # The pages share one style sheet: both colour schemes are looked at where a page has drawings of its own.
-        audited = (360, 1280) if path in (f"{task}/metrics", jobs[1]) else (sizes[number % 3][0],)
+        audited = (360, 1280) if path in (f"{task}/metrics", job) else (sizes[number % 3][0],)
         site.window.go(f"{site.url}{path}")
         if number:                       # the first page brings the files that all have
             problems += [f"{path}: {asked}" for asked in [further(site)] if len(asked) > 2]

@@ -6,10 +6,11 @@ nothing has to be waited for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from fate_flow.api.http.gunicorn_worker import CallerLimits
@@ -42,6 +43,7 @@ class Site:
     window: Chromium
     jobs: dict[str, str]
     events: LogEvents
+    asked: list[tuple[str, str]]         # what the browser has asked for: what it needs it for, and the path
 
     def sign_in(self, key: Client, path: str = "/board/") -> None:
         self.window.forget_who_signed_in()
@@ -62,9 +64,14 @@ def running_site(folder: Path) -> Iterator[Site]:
     events = LogEvents()
     with patch.object(log_pages, "LogEvents", lambda: events):
         app = Browser(world).client.application
-    limits = CallerLimits(bodies=1)
-    with closing(GunicornWorker(folder, app, limits, threads=1)) as served, chromium(folder) as window:
-        yield Site(world, served.url, window, filled(world), events)
+    limits, asked = CallerLimits(bodies=1), list[tuple[str, str]]()
+
+    def noting(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+        asked.append((environ["HTTP_SEC_FETCH_DEST"], environ["PATH_INFO"]))
+        return app(environ, start)
+
+    with closing(GunicornWorker(folder, noting, limits, threads=1)) as served, chromium(folder) as window:
+        yield Site(world, served.url, window, filled(world), events, asked)
 
 
 def filled(world: World) -> dict[str, str]:

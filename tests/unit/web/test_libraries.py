@@ -1,10 +1,10 @@
-"""The libraries of others are those that the list names, with their licences."""
+"""The libraries of others are those that the list names, with their licences; pages get them in joined scripts."""
 
 from __future__ import annotations
 
 import hashlib
 
-from fate_flow.web.pages import STATIC
+from fate_flow.web.static_files import JOINED, STATIC, static_files
 
 FOLDER = STATIC / "lib"
 
@@ -17,3 +17,18 @@ def test_each_library_is_listed_with_its_digest_and_its_licence() -> None:
         text = FOLDER / f"{name.rpartition('/')[2]}.LICENSE.txt"
         assert licence == "MIT"
         assert "Permission is hereby granted" in text.read_text(encoding="utf-8")
+
+
+def test_a_joined_script_has_its_files_in_their_order_and_names_their_licences() -> None:
+    files = static_files()
+    every = {one for names in JOINED.values() for one in names}
+    assert every == {one.relative_to(STATIC).as_posix() for one in STATIC.rglob("*.js")}
+    for name, parts in JOINED.items():
+        text = files[name].content
+        ends = [text.index(files[one].content) + len(files[one].content) for one in parts]
+        assert ends == sorted(ends), name
+        assert files[name].digest == hashlib.sha256(text).hexdigest()
+    library = files["pages-with-graph.js"].content.decode()
+    assert "// lib/dagre.min.js, licence: lib/dagre.LICENSE.txt\n" in library
+    assert "lib/dagre.LICENSE.txt" in files
+    assert b"dagre" not in files["pages.js"].content, "who sees no graph gets no library"

@@ -28,8 +28,8 @@ from fate_flow.store.values import Document
 from fate_flow.store.views import board, board_views, job_search
 from fate_flow.store.views.board import MOST_COUNTED, PAGE
 from fate_flow.web.jobs.graph import MOST_DRAWN
-from fate_flow.web.pages import STATIC
 from fate_flow.web.sessions import Sessions
+from fate_flow.web.static_files import STATIC
 from tests.kit.api.client_world import GUEST, HOST, START, TOY, TOY_CONF, World, make_world
 from tests.kit.api.recorded_world import JOB as RECORDED
 from tests.kit.api.recorded_world import recorded_world, their_file
@@ -44,7 +44,7 @@ MOST_QUERIES, MOST_REQUESTS = 10, 3
 OF_A_LOG = 12                 # queries that verifying asks for each log, and comparing for the one that it reads
 EVIL = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>"
 POLICY = {
-    "default-src": "'none'", "script-src": "'self'", "style-src": "'self'", "img-src": "'self'",
+    "default-src": "'none'", "script-src": "'self'", "style-src": "'self'", "img-src": "data:",
     "connect-src": "'self'", "form-action": "'self'", "frame-ancestors": "'none'", "base-uri": "'none'",
     "require-trusted-types-for": "'script'", "trusted-types": "board board-events",
 }  # fmt: skip
@@ -128,6 +128,9 @@ def check_nothing_inline(path: str, response: TestResponse) -> None:
         assert tag.name not in ("style", "base", "iframe", "object", "embed", "img"), path
         names = {name for name in tag.attributes if name == "style" or name.startswith(("on", "hx-"))}
         assert names == set(), (path, tag)
+        if tag.attributes.get("rel") == "icon":
+            assert str(tag.attributes["href"]).startswith("data:image/svg+xml,"), (path, tag)
+            continue
         for name in ("src", "href", "action"):
             assert str(tag.attributes.get(name, "/board/")).startswith(("/board/", "#")), (path, tag)
     assert EVIL not in response.text
@@ -207,14 +210,15 @@ def test_a_command_about_many_restarting_tasks_asks_few_queries(browser: Browser
 
 
 def test_a_view_costs_few_requests(browser: Browser, jobs: Mapping[str, str]) -> None:
-    """The page itself, and of a log the next piece: files are kept by the browser, as their addresses say."""
-    for path in paths(jobs):
-        page = browser.page(path)
+    """The first one: the page, a style and a script, which the browser keeps. The icon is in the page."""
+    for path in (*paths(jobs), "/board/nothing"):
+        page = browser.page(path, 404 if path == "/board/nothing" else 200)
         files = [str(one.attributes.get("src") or one.attributes.get("href"))
                  for one in page.tags if one.name in ("script", "link", "img")]  # fmt: skip
-        assert files, path
-        assert all(one.startswith("/board/static/") and "?v=" in one for one in files), (path, files)
-        assert 1 + sum("data-piece" in one.attributes for one in page.tags) <= MOST_REQUESTS, path
+        loaded = [one for one in files if not one.startswith("data:image/svg+xml,")]
+        assert (len(files), 1 + len(loaded)) == (3, MOST_REQUESTS), (path, files)
+        for file in loaded:
+            assert "immutable" in browser.get(file).headers["Cache-Control"], (path, file)
 
 
 def test_a_list_reads_no_documents_and_counts_no_history(browser: Browser, jobs: Mapping[str, str]) -> None:
@@ -246,6 +250,8 @@ def test_files_are_kept_for_ever_under_their_digest(browser: Browser) -> None:
     response = browser.get(style)
     assert response.mimetype == "text/css"
     assert "immutable" in response.headers["Cache-Control"]
+    other = browser.get(f"{style[:-1]}x")
+    assert (other.status_code, other.headers["Cache-Control"]) == (200, "no-cache"), "a page of another release asks"
     assert browser.get("/board/static/../routes.py").status_code == 404
     assert browser.get("/board/static/lib/libraries.txt").status_code == 200
 

@@ -193,6 +193,17 @@ def test_other_sites_may_link_to_a_page_and_do_nothing_else(browser: Browser) ->
     assert browser.get("/boardx", **link).status_code == 403
 
 
+@pytest.mark.parametrize(("site", "asks"), [
+    ("cross-site", True), (None, True), ("same-origin", False), ("none", False),
+])  # fmt: skip
+def test_the_sign_in_asks_for_a_session_only_if_the_browser_may_have_kept_it_back(
+    browser: Browser, site: str | None, asks: bool
+) -> None:
+    """A browser does not send it with a link on a page of another site; older ones do not say where a link was."""
+    head = {} if site is None else {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    assert ("data-may-have-session" in browser.get("/board/sign-in", **head).text) is asks
+
+
 def test_a_reader_reads(browser: Browser) -> None:
     browser.sign_in(add_client(browser.world.home, "reader", READ, 1))
     assert browser.get("/board/jobs").status_code == 200

@@ -156,7 +156,7 @@ def test_the_page_of_a_log_that_may_grow_follows_events(browser: Browser) -> Non
     job_id = browser.world.add_job(status=JobStatus.RUNNING, f_start_time=1)
     browser.world.add_task(job_id, f_status="running", f_party_status="running", f_start_time=1)
     add_worker(browser.world, job_id, 0, 0)
-    assert 'data-events="/board/static/log-events.js?v=' in browser.page(f"/board/jobs/{job_id}/tasks/toy_0/log").text
+    assert 'data-events="/board/static/pages.js?v=' in browser.page(f"/board/jobs/{job_id}/tasks/toy_0/log").text
 
 
 def test_the_page_of_a_log_that_is_not_there_yet_has_the_script_that_follows_it(browser: Browser) -> None:
@@ -164,8 +164,7 @@ def test_the_page_of_a_log_that_is_not_there_yet_has_the_script_that_follows_it(
     browser.world.add_task(job_id, f_status="running", f_party_status="running", f_start_time=1)
     page = browser.page(f"/board/jobs/{job_id}/tasks/toy_0/log")
     assert 'id="log"' not in page.text
-    assert "/board/static/log.js?v=" in page.text
-    assert "/board/static/log.js" not in browser.page(f"/board/jobs/{job_id}/tasks/toy_0/log?find=x").text
+    assert "/board/static/pages.js?v=" in page.text
 
 
 def test_a_browser_is_told_of_the_logs_of_this_party(browser: Browser) -> None:
