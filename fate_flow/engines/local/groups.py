@@ -55,17 +55,13 @@ class Groups:
     def begin(self, worker_id: str, limits: Limits) -> Group:
         """Make the group of a worker. Raises OSError."""
         group = self.find(worker_id)
-        for left in reversed(range(_ATTEMPTS)):
-            try:
-                self._make_server_group()
-                for folder in group.folders:
-                    folder.mkdir(exist_ok=True)
-            except OSError as error:    # another worker was the last one, and has just removed the server's group
-                if error.errno not in _REMOVED or not left:
-                    raise
-                continue
-            break
-        group.limit(limits)
+        try:
+            self._make(group)
+            group.limit(limits)
+        except OSError:
+            with suppress(OSError):
+                group.end()
+            raise
         return group
 
     def find(self, worker_id: str) -> Group:
@@ -93,12 +89,25 @@ class Groups:
             return cls(value["version"], value["trees"], value["name"], value["memory_bytes"])
         return None
 
-    def _make_server_group(self) -> None:
-        for tree in sorted(set(self.trees.values())):
-            folder = Path(tree) / self.name
-            folder.mkdir(exist_ok=True)
-            if self.version == 2:       # there are two versions
-                _write(folder / "cgroup.subtree_control", " ".join(f"+{one}" for one in sorted(self.trees)))
+    def _make(self, group: Group) -> None:
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                for folder in group.folders:
+                    folder.parent.mkdir(exist_ok=True)
+                    folder.mkdir(exist_ok=True)
+                # Now nobody removes the server's group. What was set before may have been set for one that was removed.
+                self._limit_server_group()
+            except OSError as error:    # another worker was the last one, and has just removed the server's group
+                if error.errno not in _REMOVED or not left:
+                    raise
+            else:
+                return
+
+    def _limit_server_group(self) -> None:
+        if self.version == 2:
+            for tree in sorted(set(self.trees.values())):
+                enabled = " ".join(f"+{one}" for one in sorted(self.trees))
+                _write(Path(tree) / self.name / "cgroup.subtree_control", enabled)
         if self.memory_bytes and "memory" in self.trees:
             try:
                 _limit_memory(self.version, Path(self.trees["memory"]) / self.name, self.memory_bytes)

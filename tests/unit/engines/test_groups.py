@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,24 @@ def test_a_group_that_is_made_again_between_two_limits_is_limited_once_more(
     with pytest.raises(OSError, match="Invalid argument"):
         groups.begin("another", Limits())
     assert groups.names() == {"w"}
+
+
+def test_a_group_that_is_made_in_that_of_another_process_has_its_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last of the other workers ends meanwhile, and the process that makes the server's group again is killed: with
+    version 2 the kernel gives a group no limits before that above it lets it."""
+    groups, make = of_version_2(tmp_path, 7 << 20), Path.mkdir
+
+    def make_late(path: Path, *args: Any, **more: Any) -> None:
+        if path.name == "w" and not path.exists():
+            shutil.rmtree(path.parent)
+            make(path.parent)
+        make(path, *args, **more)
+
+    monkeypatch.setattr(Path, "mkdir", make_late)
+    groups.begin("w", ALL)
+    assert written(tmp_path / "f") == {"cgroup.subtree_control": "+cpu +memory +pids", "memory.max": str(7 << 20)}
 
 
 def test_the_processes_of_a_server_read_what_it_has_found(tmp_path: Path) -> None:
