@@ -238,6 +238,41 @@ def test_the_stages_of_a_pod(site: Site, status: Object, stage: Stage, cause: st
         assert seen.stage is Stage.ENDED, "the Job tells it when its pod is gone"
 
 
+def test_the_pod_of_a_node_that_does_not_answer_is_lost(site: Site) -> None:
+    """Kubernetes deletes it when its toleration is over, and nobody ever says that it has ended. Without a node that
+    answers, it would delete none."""
+    kubernetes, now = site.kubernetes, [0.0]
+    for node in ("answers", "silent"):
+        kubernetes.has_node(node)
+    for_a_second = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute",
+                    "tolerationSeconds": 1}  # fmt: skip
+    name = site.submitted(tolerations=(for_a_second,))
+    pod = kubernetes.pod_of(OWN, name)
+    kubernetes.bind(OWN, pod, "silent")
+    kubernetes.play(OWN, pod, of_worker("Running", running={}))
+
+    def is_to_end() -> bool:
+        kubernetes.answers("answers")
+        return "deletionTimestamp" in kubernetes.ask("GET", kubernetes.at("pods", OWN, pod))["metadata"]
+
+    eventually(is_to_end, lambda: kubernetes.said("kube-controller-manager"))
+    cluster = KubernetesCluster(site.api, HOME, PODS, lambda _: AT, now=lambda: now[0])
+
+    def seen() -> tuple[Stage, str]:
+        [one] = [one for one in cluster.listing() if one.name == name]
+        return one.stage, one.cause
+
+    assert seen()[0] in (Stage.ALIVE, Stage.PENDING), "it has its grace; this release makes another one"
+    assert kubernetes.ask("GET", kubernetes.at("pods", OWN, pod))["status"]["phase"] == "Running"
+    now[0] += 120 + 5 + 60
+    assert seen()[1] == ""
+    now[0] += 1
+    assert seen() == (Stage.ENDED, "node_lost")
+    kubernetes.ask("DELETE", kubernetes.at("pods", OWN, pod), {"gracePeriodSeconds": 0})
+    for node in ("answers", "silent"):
+        kubernetes.ask("DELETE", f"/api/v1/nodes/{node}")
+
+
 def test_a_job_goes_with_its_pod_and_its_secret(site: Site) -> None:
     name = site.submitted()
     site.kubernetes.pod_of(OWN, name)

@@ -43,6 +43,7 @@ _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _MOST_CAUSES = 10_000
 _MOST_RANKS = 1000                   # of one Job: the names of all are in its annotations, and their tokens in a Secret
 _MOST_SCRIPT = 100_000               # characters of one argument; Linux takes 131,071
+_LATE_SECONDS = 60.0                 # after the grace of a pod that is to end, before its node counts as lost
 _PER_INDEX_MINOR = 29                # the release of Kubernetes that has backoffLimitPerIndex without a switch
 
 _NOTHING = Need()
@@ -72,7 +73,7 @@ class KubernetesCluster:
     """The Jobs of one home. `reach`: how the agent of a worker reaches the server; None: on a volume with the home;
     `partners`: by party, what the pods of its jobs have; those of other parties have `pods`. `admission`: the
     AdmissionCheck of this server; None: Kueue alone decides when a Job begins. `gang_scheduler`: the choice of `Gangs`,
-    where `auto` is `none` if the pods name a scheduler; `now`: their clock.
+    where `auto` is `none` if the pods name a scheduler; `now`: the clock of this process.
     """
 
     title = "Kubernetes"
@@ -91,12 +92,14 @@ class KubernetesCluster:
         labels = {MANAGED: "fate-flow", HOME_LABEL: home_id}
         # Nobody knows whether a scheduler that somebody has named looks at the PodGroups that the cluster offers.
         choice = NONE if pods.scheduler and gang_scheduler == AUTO else gang_scheduler
+        self._now = now
         self._gangs = Gangs(api, pods.namespace, labels, f"{HOME_LABEL}={home_id}", choice, now)
         self._prefix = f"fate-flow-{home_id}-"
         self._ranks = Ranks(self._prefix)
         self._alone: set[str] = set()                         # workers whose own Job may be there: no answer has come
         self._mended: set[str] = set()                        # Jobs by uid whose Secret this listing has made again
         self._takes_ranks: bool | None = None                 # whether there is backoffLimitPerIndex; None: not asked
+        self._ends_since: dict[str, float] = {}               # by the uid of a pod that is to end: when that was seen
         self._reserved: dict[str, Manifest] = {}              # Workloads by the name of a worker, of the last listing
         self._causes: dict[str, tuple[str, str]] = {}         # by folder, of ends that Kubernetes has caused
 
@@ -145,13 +148,25 @@ class KubernetesCluster:
             raise Unreadable(problem.text) from problem
         found = self._ranks.split(jobs, pods)
         self._mended.clear()
-        said = [listed(job, own) for job, own in found]
+        overdue = self._overdue(pods)
+        said = [listed(job, own, overdue) for job, own in found]
         for one in said:
             self._ranks.note(one.name, one.stage)
         every = [job for job, _ in found]
         kueue = self._look_in_kueue(every)
         groups = self._gangs.look(every, {one.name for one in said if one.stage is not Stage.ENDED})
         return [self._listed(job, own, one, kueue, groups) for (job, own), one in zip(found, said, strict=True)]
+
+    def _overdue(self, pods: Sequence[Manifest]) -> set[str]:
+        """Return the uids of pods that had to end long ago. By the clock of this process: the time that Kubernetes
+        says is that of another host."""
+        at, graces = self._now(), {}
+        for pod in pods:
+            meta = pod["metadata"]
+            if meta.get("deletionTimestamp"):
+                graces[str(meta.get("uid"))] = float(meta.get("deletionGracePeriodSeconds") or 0)
+        self._ends_since = {uid: self._ends_since.get(uid, at) for uid in graces}
+        return {uid for uid, grace in graces.items() if at - self._ends_since[uid] > grace + _LATE_SECONDS}
 
     def signal(self, name: str) -> None:
         """Nothing: the agent of the worker hears of a stop with the next answer of the server."""

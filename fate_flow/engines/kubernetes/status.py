@@ -5,7 +5,7 @@ A word that is not known here decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from fate_flow.core.text.phrases import sanitized
@@ -31,6 +31,7 @@ WAITING: Mapping[str, str] = {
     "PodInitializing": "",
 }
 
+_UNANSWERED = "Terminating"                  # as kubectl shows a pod that is to end
 _NO_NODE = "kubectl describe pod there says what the nodes lack"
 _BEGINS = "if this lasts, kubectl describe pod there says why"
 
@@ -46,12 +47,18 @@ _CAUSES: Mapping[str, str] = {
 }
 
 
-def listed(job: Object, pods: Sequence[Object]) -> Listed:
-    """Return what is known of the worker of a Job; `pods`: those of the Job."""
+def listed(job: Object, pods: Sequence[Object], overdue: Collection[str] = ()) -> Listed:
+    """Return what is known of the worker of a Job; `pods`: those of the Job, `overdue`: the uids of those that had to
+    end long ago, and of whose end no node has said anything."""
     meta = job["metadata"]
     name, folder = str(meta["name"]), str(meta.get("annotations", {}).get(FOLDER, ""))
     if pod := _newest(pods):
         stage, cause, word, waiting = _of_pod(pod)
+        # Kubernetes deletes the pods of a node that does not answer, and leaves their phase as it was. Old releases make
+        # another one, which waits: it is not the one that may have begun.
+        of_worker = pods if stage is Stage.PENDING else [pod] if stage is not Stage.ENDED else []
+        if any(one["metadata"].get("uid") in overdue for one in of_worker):
+            stage, cause, word, waiting = Stage.ENDED, "node_lost", _UNANSWERED, None
         if stage is not Stage.PENDING or not _has_failed(job):
             return Listed(name, folder, stage, cause, word, waiting)
     for condition in _true(job):
@@ -90,7 +97,6 @@ def _of_pod(pod: Object) -> tuple[Stage, str, str, Waiting | None]:
         cause, word = _end_of(status)
         return Stage.ENDED, cause, word, None
     if phase == "Running":
-        # On a node that is lost, it keeps this phase until the node is removed.
         is_lost = status.get("reason") == "NodeLost"
         return (Stage.ENDED, "node_lost", "NodeLost", None) if is_lost else (Stage.ALIVE, "", "Running", None)
     if phase != "Pending":

@@ -12,6 +12,7 @@ import secrets
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,8 @@ Object = dict[str, Any]
 NODE = "node1"
 _HOST = "127.0.0.1"
 _GATES = "TTLAfterFinished=true"         # needs no gate in any release of today
-_CONTROLLERS = "job,garbagecollector,ttl-after-finished,serviceaccount,resourcequota,namespace"
+_CONTROLLERS = "job,garbagecollector,ttl-after-finished,serviceaccount,resourcequota,namespace,nodelifecycle"
+_SILENT = ("--node-monitor-period=500ms", "--node-monitor-grace-period=3s")     # after that, a node does not answer
 _MERGE = "application/merge-patch+json"
 _PATHS = {
     "pods": "/api/v1", "secrets": "/api/v1", "jobs": "/apis/batch/v1", "serviceaccounts": "/api/v1",
@@ -84,6 +86,7 @@ class RealKubernetes:
         self._run("kube-controller-manager", [
             f"--kubeconfig={self.kubeconfig(self._admin)}", f"--controllers={_CONTROLLERS}", "--leader-elect=false",
             "--port=0", "--secure-port=0", "--kube-api-qps=500", "--kube-api-burst=500", f"--feature-gates={_GATES}",
+            *_SILENT,
         ])  # fmt: skip
 
     def stop(self) -> None:
@@ -191,15 +194,30 @@ class RealKubernetes:
 
         return eventually(found, lambda: self.said("kube-controller-manager"))[0]
 
-    def bind(self, namespace: str, pod: str) -> None:
+    def bind(self, namespace: str, pod: str, node: str = NODE) -> None:
         """What a scheduler does."""
-        target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
         self.ask("POST", f"{self.at('pods', namespace, pod)}/binding", binding)
 
     def play(self, namespace: str, pod: str, status: Object) -> None:
         """What a kubelet says of a pod."""
         self.ask("PATCH", f"{self.at('pods', namespace, pod)}/status", {"status": status}, _MERGE)
+
+
+    def has_node(self, name: str) -> None:
+        """A new node, whose kubelet has said once that it is ready."""
+        self.ask("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+        self.answers(name)
+
+    def answers(self, node: str) -> None:
+        """What the kubelet of a node says while it lives."""
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        ready = {
+            "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "", "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        }  # fmt: skip
+        self.ask("PATCH", f"/api/v1/nodes/{node}/status", {"status": {"conditions": [ready]}}, _MERGE)
 
 
 def state_of(container: str, state: Mapping[str, Any]) -> Object:

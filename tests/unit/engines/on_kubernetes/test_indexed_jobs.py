@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -102,11 +103,20 @@ class Cluster:
         meta = {"name": f"pod-{index}", "labels": labels, "annotations": {}}
         self.pods.append({"metadata": meta, "status": {"phase": phase, **status}})
 
+    def is_told_to_end(self, index: int, grace_seconds: int) -> None:
+        for pod in self.pods:
+            if pod["metadata"]["name"] == f"pod-{index}":
+                pod["metadata"].update(
+                    uid=f"uid-{index}", deletionTimestamp="2026-01-01T00:00:00Z",
+                    deletionGracePeriodSeconds=grace_seconds,
+                )  # fmt: skip
 
-def engine_on(api: Cluster, **pods: Any) -> KubernetesCluster:
+
+def engine_on(api: Cluster, now: Callable[[], float] = time.monotonic, **pods: Any) -> KubernetesCluster:
     admission = Admission(api, "fate", "check", lambda: datetime(2026, 1, 1, tzinfo=UTC))  # type: ignore[arg-type]
     reach = lambda worker_id: WorkerAt("a:1", "pin", f"token of {worker_id}")  # noqa: E731
-    return KubernetesCluster(api, "h", replace(PODS, **pods), reach, admission=admission)  # type: ignore[arg-type]
+    own = replace(PODS, **pods)
+    return KubernetesCluster(api, "h", own, reach, admission=admission, now=now)  # type: ignore[arg-type]
 
 
 def ranks(names: Iterable[str] = "abc", *, gang: bool = True) -> list[Placement]:
@@ -220,6 +230,33 @@ def test_a_rank_whose_pod_was_deleted_has_ended() -> None:
     cluster.submit_together(ranks())
     api.jobs[START]["status"] = {"failedIndexes": "0-1"}
     assert [said(cluster)[one].stage for one in "abc"] == [Stage.ENDED, Stage.ENDED, Stage.PENDING]
+
+
+def test_a_pod_of_whose_end_no_node_says_anything_was_lost_with_its_node() -> None:
+    """Kubernetes deletes the pods of a node that does not answer. Their phase stays as it was, for as long as the node
+    is away."""
+    api, now = Cluster(), [0.0]
+    cluster = engine_on(api, lambda: now[0])
+    cluster.submit_together(ranks("abcd"))
+    for index, phase in enumerate(("Running", "Pending", "Running", "Failed")):
+        api.has_pod(index, phase)
+    for index in (0, 1, 3):
+        api.is_told_to_end(index, 30)
+    assert said(cluster)["a"].stage is Stage.ALIVE
+    now[0] = 90
+    assert [said(cluster)[one].stage for one in "abc"] == [Stage.ALIVE, Stage.PENDING, Stage.ALIVE]
+    now[0] = 91
+    found = said(cluster)
+    assert [(found[one].stage, found[one].cause) for one in "abcd"] == [
+        (Stage.ENDED, "node_lost"), (Stage.ENDED, "node_lost"), (Stage.ALIVE, ""), (Stage.ENDED, ""),
+    ]  # fmt: skip
+    assert found["a"].may_compute, "its node may be away from the network alone"
+    assert said(engine_on(api))["a"].stage is Stage.ALIVE, "a process that begins has seen nothing yet"
+    for phase, stage in (("Pending", Stage.ENDED), ("Running", Stage.ALIVE)):
+        api.has_pod(0, phase)                # old releases make another one for its index
+        api.pods[-1]["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"
+        assert said(cluster)["a"].stage is stage, "the newer one may be the one that has begun, once it runs"
+        api.pods.pop()
 
 
 def test_the_pod_of_a_cancelled_rank_is_deleted_and_with_the_last_one_the_job() -> None:
