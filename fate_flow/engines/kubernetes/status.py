@@ -54,8 +54,8 @@ def listed(job: Object, pods: Sequence[Object], overdue: Collection[str] = ()) -
     name, folder = str(meta["name"]), str(meta.get("annotations", {}).get(FOLDER, ""))
     if pod := _newest(pods):
         stage, cause, word, waiting = _of_pod(pod)
-        # Kubernetes deletes the pods of a node that does not answer, and leaves their phase as it was. Old releases make
-        # another one, which waits: it is not the one that may have begun.
+        # Kubernetes deletes the pods of a node that does not answer, and leaves their phase as it was. Old releases
+        # make another one, which waits: it is not the one that may have begun.
         of_worker = pods if stage is Stage.PENDING else [pod] if stage is not Stage.ENDED else []
         if any(one["metadata"].get("uid") in overdue for one in of_worker):
             stage, cause, word, waiting = Stage.ENDED, "node_lost", _UNANSWERED, None

@@ -103,7 +103,7 @@ class Cluster:
         meta = {"name": f"pod-{index}", "labels": labels, "annotations": {}}
         self.pods.append({"metadata": meta, "status": {"phase": phase, **status}})
 
-    def is_told_to_end(self, index: int, grace_seconds: int) -> None:
+    def is_deleted_later(self, index: int, grace_seconds: int) -> None:
         for pod in self.pods:
             if pod["metadata"]["name"] == f"pod-{index}":
                 pod["metadata"].update(
@@ -241,7 +241,7 @@ def test_a_pod_of_whose_end_no_node_says_anything_was_lost_with_its_node() -> No
     for index, phase in enumerate(("Running", "Pending", "Running", "Failed")):
         api.has_pod(index, phase)
     for index in (0, 1, 3):
-        api.is_told_to_end(index, 30)
+        api.is_deleted_later(index, 30)
     assert said(cluster)["a"].stage is Stage.ALIVE
     now[0] = 90
     assert [said(cluster)[one].stage for one in "abc"] == [Stage.ALIVE, Stage.PENDING, Stage.ALIVE]
