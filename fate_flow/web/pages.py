@@ -21,6 +21,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.text.phrases import counted
+from fate_flow.store.views.board import PAGE
 from fate_flow.web.sessions import Session, session_cookie
 from fate_flow.web.static_files import StaticFile, static_files
 
@@ -96,6 +97,13 @@ def written_utc(milliseconds: int) -> str:
         return ""
     found = datetime.fromtimestamp(milliseconds / 1000, UTC).replace(tzinfo=None)
     return found.isoformat(timespec="seconds" if found.second else "minutes")
+
+
+def list_command(name: str, kept: Mapping[str, str], place: object) -> str:
+    """Return the command that lists the rows of a page. `kept`: its filters; `place`: from where it goes on; None: from
+    its begin."""
+    options = {**kept, **({} if place is None else {"from": str(place)})}
+    return " ".join([f"flow {name} -l {PAGE}", *(f"--{key} {quote(value)}" for key, value in options.items())])
 
 
 def counted_piece(count: int, looked_at: int, following: str | None) -> Response:

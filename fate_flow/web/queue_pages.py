@@ -11,6 +11,7 @@ from fate_flow.api.v1.jobs.list_arguments import read_place, written_place
 from fate_flow.api.v1.rendering.queue import queued
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import shown
+from fate_flow.store.views.board import PAGE
 from fate_flow.store.views.snapshots import QueuePlace
 from fate_flow.web.board import Board
 from fate_flow.web.pages import FRESH
@@ -27,7 +28,8 @@ def add_queue_pages(routes: Blueprint, board: Board) -> None:
         after = f"/board/queue?from={_written(following)}" if following else ""
         return board.show(
             "queue.html", reviews=page.reviews, poll=FRESH, found=queued(page), is_first=behind is None, after=after,
-        )
+            page_size=PAGE,
+        )  # fmt: skip
 
     @routes.get("/approvals")
     def approvals() -> Response:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from shlex import quote
 from typing import Any
 from urllib.parse import urlencode
 
@@ -34,7 +33,7 @@ from fate_flow.web.jobs.seat_resources import resources_of
 from fate_flow.web.jobs.shown_parameters import MANY, WHOLE_JOB, shown_parameters
 from fate_flow.web.jobs.timeline import PHASES, SIZES, timeline_of
 from fate_flow.web.jobs.whose_move import who_acts
-from fate_flow.web.pages import CALM, FRESH, HEADERS, counted_piece
+from fate_flow.web.pages import CALM, FRESH, HEADERS, counted_piece, list_command
 from fate_flow.web.partners import freshness, partners_of
 from fate_flow.web.task_addresses import number, share_place, written_share
 
@@ -111,7 +110,7 @@ class _Views:
             "jobs.html", reviews=reviews, poll=poll, found=found, rows=rows, older=older,
             kept=kept, statuses=[status.value for status in JobStatus], is_first=is_first,
             most_searched=board_lists.MOST_SEARCHED, counting=f"/board/jobs/count?{urlencode(kept)}",
-            command=_list_command(kept), search=search,
+            command=list_command("job list", kept, written_place(before)), search=search,
         )  # fmt: skip
 
     def count(self) -> Response:
@@ -187,7 +186,3 @@ class _Views:
         spec = self._board.spec(jobs[0])
         own = {one.party for one in jobs}
         return [one for one in spec.parties if one not in own] if spec is not None else ()
-
-
-def _list_command(kept: Mapping[str, str]) -> str:
-    return " ".join(["flow job list", *(f"--{key} {quote(value)}" for key, value in kept.items())])

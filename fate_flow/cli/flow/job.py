@@ -18,9 +18,9 @@ from fate_flow.cli.console.display import print_json, refuse, show, tell
 from fate_flow.cli.console.reply import ServerReply
 from fate_flow.cli.console.wording import party_name, short_digest
 from fate_flow.cli.input import options
-from fate_flow.cli.input.options import given, is_typed, with_client
+from fate_flow.cli.input.options import given, with_client
 from fate_flow.cli.input.submit_files import overlaid, read_text, submission
-from fate_flow.cli.output.job_count import counted_jobs, print_number
+from fate_flow.cli.output.counts import check_counts_all, count_all, print_number
 from fate_flow.cli.output.job_output import follow_job_output
 from fate_flow.cli.output.lists import is_for_people, print_jobs, show_as
 from fate_flow.cli.output.lists_of_jobs import print_outputs
@@ -142,15 +142,14 @@ def list_jobs(
     """
     wanted = given({**wanted, "from": place})
     selects = bool(wanted) or is_count
-    if is_count and (place is not None or is_typed("limit")):
-        option = "--from" if place is not None else "--limit"
-        raise click.UsageError(f"{option}: does not go with --count, which counts all jobs that fit; leave it out")
+    if is_count:
+        check_counts_all(place, "jobs")
     if page is not None and selects:
         raise click.UsageError("--page: is a page of all jobs; with other options the list goes on by --from")
     if page is not None or not (selects or is_for_people(as_json)):
         show_as(client.post("job/list/job", given({"limit": limit, "page": page})), as_json, print_jobs)
     elif is_count:
-        print_number(counted_jobs(client, wanted), as_json)
+        print_number(count_all(client, "job/search/count", wanted), "job", as_json)
     else:
         show_as(client.post("job/search", {**wanted, "limit": limit}), as_json, print_jobs)
 

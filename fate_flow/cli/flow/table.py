@@ -11,8 +11,9 @@ from fate_flow.cli.console.display import show
 from fate_flow.cli.input import options
 from fate_flow.cli.input.options import given, with_client
 from fate_flow.cli.input.submit_files import overlaid
+from fate_flow.cli.output.counts import check_counts_all, count_all, print_number
 from fate_flow.cli.output.lists import print_facts, print_sources, print_table_info, show_as
-from fate_flow.cli.output.lists_of_jobs import print_jobs_of_table
+from fate_flow.cli.output.lists_of_jobs import print_jobs_of_table, print_tables
 from fate_flow.cli.output.named_jobs import show_with_jobs
 
 
@@ -22,6 +23,36 @@ def table() -> None:
 
     Example: flow table info -n demo -t site_a
     """
+
+
+@table.command("list")
+@options.limit()
+@click.option(
+    "--origin", type=click.Choice(("upload", "output", "writer", "table_bind")), default="upload",
+    help="Tables that were uploaded, made by tasks, written by Writer, or bound; upload by default.",
+)
+@options.namespace()
+@click.option("--from", "place", metavar="PLACE", help="Go on from the place that the page before has named.")
+@click.option("--count", "is_count", is_flag=True, help="Only count them, all that fit; not with --from or --limit.")
+@options.form()
+@with_client
+def list_tables(
+    client: Client, as_json: bool | None, limit: int, place: str | None, is_count: bool, **wanted: Any
+) -> None:
+    """List the newest tables of this party.
+
+    \b
+    Example: flow table list -l 30
+             flow table list --origin output -n output_202601011200000000000_reader_0_0
+             flow table list --origin table_bind --count
+    """
+    wanted = given(wanted)
+    if is_count:
+        check_counts_all(place, "tables")
+        print_number(count_all(client, "table/search/count", wanted), "table", as_json)
+    else:
+        answer = client.post("table/search", given({**wanted, "limit": limit, "from": place}))
+        show_with_jobs(answer, as_json, print_tables)
 
 
 @table.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from shlex import quote
 from typing import Any
 
 import click
@@ -51,6 +52,16 @@ def print_jobs_of_table(data: Row, jobs: NamedJobs) -> None:
     print_table(headers, ((one, jobs.name(one), jobs.status(one), jobs.created(one)) for one in ids))
 
 
+def print_tables(data: Row, jobs: NamedJobs) -> None:
+    """Print the answer of `table list`."""
+    rows = data.get("tables") or ()
+    print_count(len(rows), data, "table")
+    headers = ("namespace", "table", "rows", "columns", "created", "job", "name", "state")
+    print_table(headers, (_table(one, jobs) for one in rows))
+    if place := data.get("next"):
+        click.echo(one_line(f"older: --from {quote(str(place))}"))
+
+
 def print_resources(data: Row, jobs: NamedJobs) -> None:
     """Print the answer of `resource query`: what is free of each engine, and what each job holds."""
     for line in free_lines(data):
@@ -73,6 +84,14 @@ def _output(row: Row) -> tuple[object, ...]:
     return (
         one.get("component_name"), one.get("task_version"), one.get("role"), one.get("party_id"), one.get("data_name"),
         short_moment(one.get("create_time")), one.get("table_namespace"), one.get("table_name"),
+    )  # fmt: skip
+
+
+def _table(one: Row, jobs: NamedJobs) -> tuple[object, ...]:
+    job_id, state = one.get("job_id"), "usable" if one.get("enable") else "disabled"
+    return (
+        one.get("namespace"), one.get("table_name"), one.get("count"), one.get("columns"),
+        short_moment(one.get("create_time")), job_id, jobs.name(job_id), state,
     )  # fmt: skip
 
 

@@ -7,6 +7,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
+
+from peewee import SQL, Case, fn
 
 from fate_flow.core.access.permission import ALL, Kind
 from fate_flow.core.model.job import TaskKey
@@ -24,10 +27,33 @@ from fate_flow.store.views.job_names import names_of
 
 MOST_USES = 100
 MOST_MODELS = 100
+OUTPUTS_AT_ONCE = 50_000
+"""Outputs of tasks that one request looks at to count the uses of a table: no index has the name of a table."""
 
 
 Inputs = Mapping[str, frozenset[tuple[str, str]]]
 """By task of a job: the other tasks and their outputs that are its inputs."""
+
+
+@dataclass(frozen=True)
+class TableSearch:
+    """Which tables a list has."""
+
+    origin: str
+    namespace: str = ""          # empty: all
+
+
+@dataclass(frozen=True)
+class TablePlace:
+    """The key of a row in a list by age."""
+
+    create_time: int
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        """Return it as addresses, commands and answers have it."""
+        return f"{self.create_time}/{quote(self.namespace, safe='')}/{quote(self.name, safe='')}"
 
 
 @dataclass(frozen=True)
@@ -41,15 +67,15 @@ class ListedTable:
     is_disabled: bool
 
     @property
-    def place(self) -> str:
+    def place(self) -> TablePlace:
         """From where the list goes on behind this table."""
-        return _place(self.create_time, self.namespace, self.name)
+        return TablePlace(self.create_time, self.namespace, self.name)
 
 
 @dataclass(frozen=True)
 class TablesPage:
     rows: tuple[ListedTable, ...]
-    next: str                    # from where the list goes on; empty: that was all
+    next: TablePlace | None      # from where the list goes on; None: that was all
     count: int                   # of all tables of the list
     is_counted: bool             # False: there are more
     names: Mapping[str, str]     # of the jobs of these tables, by id
@@ -98,6 +124,7 @@ class TableDetails:
     uses: tuple[Use, ...]        # the newest `MOST_USES` in the newest `MOST_SEARCHED` jobs
     use_count: int               # of all uses in these jobs
     is_counted: bool             # False: there are more
+    is_whole: bool               # no jobs are older than these
     models: tuple[MadeModel, ...]        # by the jobs of these uses, newest first; the first `MOST_MODELS`
     model_count: int
     names: Mapping[str, str]     # of all these jobs, by id
@@ -106,33 +133,46 @@ class TableDetails:
     reviews: int
 
 
-def tables_page(origin: str, namespace: str, behind: tuple[int, str, str] | None) -> TablesPage:
+def tables_page(search: TableSearch, behind: TablePlace | None, limit: int = PAGE) -> TablesPage:
     """Return the tables of an origin, newest first."""
     row = StorageTableRow.alias("listed")
-    listed = _listed(row, (row.f_name,), origin, namespace, None)
-    listed = listed.order_by(*_by_age(row, namespace)[: 0 if namespace else 1])
+    listed = _listed(row, (row.f_name,), search, None)
+    listed = listed.order_by(*_by_age(row, search.namespace)[: 0 if search.namespace else 1])
     count, is_counted = number_of(listed, board.MOST_COUNTED)
     columns = (
         row.f_namespace, row.f_name, row.f_count, row.f_schema, row.f_job_id, row.f_create_time, row.f_disable
     )  # fmt: skip
-    query = _listed(row, columns, origin, namespace, behind).order_by(*_by_age(row, namespace))
+    query = _listed(row, columns, search, behind).order_by(*_by_age(row, search.namespace))
     rows = [
         ListedTable(of, name, count or 0, 1 + len(json.loads(schema).get("header", ())), job_id, at or 0, bool(off))
-        for of, name, count, schema, job_id, at, off in query.limit(PAGE + 1).tuples()
+        for of, name, count, schema, job_id, at, off in query.limit(limit + 1).tuples()
     ]  # fmt: skip
-    following = rows[PAGE - 1].place if len(rows) > PAGE else ""
+    following = rows[limit - 1].place if len(rows) > limit else None
     names = names_of(one.job_id for one in rows if one.job_id)
-    return TablesPage(tuple(rows[:PAGE]), following, count, is_counted, names, count_reviews())
+    return TablesPage(tuple(rows[:limit]), following, count, is_counted, names, count_reviews())
 
 
-def count_tables(origin: str, namespace: str, behind: tuple[int, str, str] | None) -> Counted:
+def count_tables(search: TableSearch, behind: TablePlace | None) -> Counted:
     """Count the tables of an origin behind the place, as many as one request may count in an index."""
     row, most = StorageTableRow.alias("listed"), job_search.COUNTED_AT_ONCE
-    keys = _listed(row, (row.f_create_time, row.f_namespace, row.f_name), origin, namespace, behind)
-    keys = keys.order_by(*_by_age(row, namespace))
+    keys = _listed(row, (row.f_create_time, row.f_namespace, row.f_name), search, behind)
+    keys = keys.order_by(*_by_age(row, search.namespace))
     last = next(iter(keys.limit(1).offset(most - 1).tuples()), None)
     count = number_of(keys, most)[0] if last is None else most
-    return Counted(count, count, "" if last is None else _place(last[0] or 0, *last[1:]))
+    return Counted(count, count, "" if last is None else str(TablePlace(last[0] or 0, *last[1:])))
+
+
+def count_uses(namespace: str, name: str, behind: str) -> Counted:
+    """Count the uses of a table in the jobs with ids below `behind`, the highest first; empty: in all jobs."""
+    row = OutputRow
+    above = [row.f_job_id < behind] if behind else []
+    ids = row.select(row.f_job_id).where(row.f_job_id > "", *above).order_by(row.f_job_id.desc())
+    last = ids.limit(1).offset(OUTPUTS_AT_ONCE - 1).scalar() or ""
+    where = [row.f_job_id >= last, *above]   # all outputs of the last job: the next request goes on behind it
+    is_it = (row.f_table_namespace == namespace) & (row.f_table_name == name)
+    counts = row.select(fn.COUNT(SQL("1")), fn.SUM(Case(None, ((is_it, 1),), 0))).where(*where)
+    looked_at, count = next(iter(counts.tuples()))
+    return Counted(int(count or 0), int(looked_at), last)
 
 
 def table_details(tx: SqlTransaction, namespace: str, name: str) -> TableDetails | None:
@@ -146,25 +186,26 @@ def table_details(tx: SqlTransaction, namespace: str, name: str) -> TableDetails
         .order_by(row.f_party_id).tuples()
     )  # fmt: skip
     maker, sources = _made_from(tx, table) if table.job_id else (None, ())
-    uses, use_count, is_counted = _uses(namespace, name)
+    uses, use_count, is_counted, is_whole = _uses(namespace, name)
     models = _models_of(uses)
     names = names_of([*(one.job_id for one in uses), *([table.job_id] if table.job_id else [])])
     return TableDetails(
         table, tuple(party for party, of in grants if of != ALL), tuple(party for party, of in grants if of == ALL),
-        uses, use_count, is_counted, models[:MOST_MODELS], len(models), names, sources, maker, count_reviews(),
+        uses, use_count, is_counted, is_whole, models[:MOST_MODELS], len(models), names, sources, maker,
+        count_reviews(),
     )  # fmt: skip
 
 
-def _listed(row: Any, columns: Sequence[Any], origin: str, namespace: str, behind: tuple[int, str, str] | None) -> Any:
+def _listed(row: Any, columns: Sequence[Any], search: TableSearch, behind: TablePlace | None) -> Any:
     """Select the tables of a list behind the place, by the index that has them in the order of `_by_age`."""
-    where = row.f_origin == origin
-    if namespace:
-        where &= row.f_namespace == namespace
+    where = row.f_origin == search.origin
+    if search.namespace:
+        where &= row.f_namespace == search.namespace
     if behind is not None:
-        at, of, name = behind
-        inside = (row.f_namespace < of) | ((row.f_namespace == of) & (row.f_name < name))
+        at, of = behind.create_time, behind.namespace
+        inside = (row.f_namespace < of) | ((row.f_namespace == of) & (row.f_name < behind.name))
         where &= (row.f_create_time <= at) & ((row.f_create_time < at) | inside)
-    source = read_by(row, "listed", "ix_table_namespace" if namespace else "ix_table_age")
+    source = read_by(row, "listed", "ix_table_namespace" if search.namespace else "ix_table_age")
     return row.select(*columns).from_(source).where(where)
 
 
@@ -173,13 +214,9 @@ def _by_age(row: Any, namespace: str) -> tuple[Any, ...]:
     return (row.f_create_time.desc(), *([] if namespace else [row.f_namespace.desc()]), row.f_name.desc())
 
 
-def _place(create_time: int, namespace: str, name: str) -> str:
-    return json.dumps([create_time, namespace, name])
-
-
-def _uses(namespace: str, name: str) -> tuple[tuple[Use, ...], int, bool]:
+def _uses(namespace: str, name: str) -> tuple[tuple[Use, ...], int, bool, bool]:
     """Look at the outputs of the newest jobs: no index leads from a table to the tasks that have read it. Return the
-    newest uses, how many there are in these jobs, and whether these are all."""
+    newest uses, how many there are in these jobs, whether these are all of them, and whether these are all jobs."""
     oldest = JobRow.select(JobRow.f_job_id).order_by(
         JobRow.f_create_time.desc(), JobRow.f_job_id.desc(), JobRow.f_role.desc(), JobRow.f_party_id.desc()
     ).offset(MOST_SEARCHED - 1).limit(1).scalar()  # fmt: skip
@@ -191,8 +228,8 @@ def _uses(namespace: str, name: str) -> tuple[tuple[Use, ...], int, bool]:
     newest = row.select(*columns).where(where).order_by(row.f_job_id.desc(), row.f_task_id, row.f_task_version.desc())
     found = tuple(Use(*one) for one in newest.limit(MOST_USES + 1).tuples())
     if len(found) <= MOST_USES:
-        return found, len(found), True
-    return found[:MOST_USES], *number_of(row.select(row.f_job_id).where(where), board.MOST_COUNTED)
+        return found, len(found), True, not oldest
+    return found[:MOST_USES], *number_of(row.select(row.f_job_id).where(where), board.MOST_COUNTED), not oldest
 
 
 def _models_of(uses: tuple[Use, ...]) -> tuple[MadeModel, ...]:

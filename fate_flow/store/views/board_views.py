@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from fate_flow.core.model.job import TaskKey
 from fate_flow.store.values import Document, Metric, StoredModel
-from fate_flow.store.views.board import Counted, Overview, count_reviews, overview, this_moment
+from fate_flow.store.views.board import PAGE, Counted, Overview, count_reviews, overview, this_moment
 from fate_flow.store.views.board_approvals import ApprovedBefore, approved_before
 from fate_flow.store.views.board_record import (
     RecordOfJob,
@@ -20,8 +20,11 @@ from fate_flow.store.views.board_record import (
 from fate_flow.store.views.board_tables import (
     ModelSources,
     TableDetails,
+    TablePlace,
+    TableSearch,
     TablesPage,
     count_tables,
+    count_uses,
     model_sources,
     table_details,
     tables_page,
@@ -153,16 +156,22 @@ class BoardViews(ReadOnly):
             return newest_piece(key), count_reviews()
 
     @read_again
-    def tables(self, origin: str, namespace: str, behind: tuple[int, str, str] | None) -> TablesPage:
-        """Return a page of the tables of an origin, newest first, behind a place (time, namespace, name)."""
+    def tables(self, search: TableSearch, behind: TablePlace | None, limit: int = PAGE) -> TablesPage:
+        """Return a page of the tables of an origin, newest first, behind a place."""
         with self._reading():
-            return tables_page(origin, namespace, behind)
+            return tables_page(search, behind, limit)
 
     @read_again
-    def count_tables(self, origin: str, namespace: str, behind: tuple[int, str, str] | None) -> Counted:
+    def count_tables(self, search: TableSearch, behind: TablePlace | None) -> Counted:
         """Count the tables of an origin behind a place: as many as one request may count."""
         with self._reading():
-            return count_tables(origin, namespace, behind)
+            return count_tables(search, behind)
+
+    @read_again
+    def count_uses(self, namespace: str, name: str, behind: str) -> Counted:
+        """Count the uses of a table in jobs with ids below this one (empty: in all): as many as one request may."""
+        with self._reading():
+            return count_uses(namespace, name, behind)
 
     @read_again
     def table(self, namespace: str, name: str) -> TableDetails | None:

@@ -31,6 +31,7 @@ from fate_flow.store.database.opening import create_if_missing, is_disk_full, op
 from fate_flow.store.sql.store import SqlStore
 from fate_flow.store.views import board, count_cache
 from fate_flow.store.views.board import PAGE
+from fate_flow.store.views.board_tables import TablePlace, TableSearch
 from fate_flow.store.views.job_search import JobSearch, Place
 from fate_flow.store.views.lists import JobQuery, Page
 from fate_flow.store.views.snapshots import QueuePlace
@@ -439,7 +440,7 @@ class TestPagesOnMariaDb:
                 pieces.append(full_views.board.count_jobs(search, place))
             assert (len(pieces), sum(one.looked_at for one in pieces)) == (3, known)
             assert sum(one.count for one in pieces) == fit
-        assert full_views.board.tables("upload", "", None).is_counted
+        assert full_views.board.tables(TableSearch("upload"), None).is_counted
 
     def test_parts_of_the_board_say_of_how_many(self, mysql: Any, full_views: Views) -> None:
         ended = JobRow.select(JobRow.f_status).order_by(JobRow.f_end_time.desc()).limit(board.ENDED_LATELY)
@@ -464,8 +465,8 @@ class TestPagesOnMariaDb:
         for namespace, index, fit in (("", "ix_table_age", made), ("n0", "ix_table_namespace", made // 2)):
             found, behind = [], None
             while behind is None or len(found) % PAGE == 0:
-                found += full_views.board.tables("output", namespace, behind).rows
-                behind = (found[-1].create_time, found[-1].namespace, found[-1].name)
+                found += full_views.board.tables(TableSearch("output", namespace), behind).rows
+                behind = found[-1].place
             assert len({(one.namespace, one.name) for one in found}) == len(found) == fit
             for place in (None, behind):
                 asked = statements_of(mysql, full_views, partial(_tables, namespace, place))
@@ -489,8 +490,8 @@ class TestPagesOnMariaDb:
 _META = "t_storage_table_meta"
 
 
-def _tables(namespace: str, place: tuple[int, str, str] | None, views: Views) -> Any:
-    return views.board.tables("output", namespace, place)
+def _tables(namespace: str, place: TablePlace | None, views: Views) -> Any:
+    return views.board.tables(TableSearch("output", namespace), place)
 
 
 def rows_read(database: Any) -> int:

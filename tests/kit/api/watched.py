@@ -21,6 +21,7 @@ from fate_flow.api.http.uploads import ReceivingRequest
 from fate_flow.api.v1.envelope import HttpError
 from fate_flow.api.v1.jobs.list_arguments import read_place, time_in
 from fate_flow.api.v1.openapi import document, path_of
+from fate_flow.api.v1.tables.table_lists import read_table_place
 from fate_flow.components.providers.table import CATALOGUE
 from fate_flow.core.access.fingerprint import read_fingerprint
 from fate_flow.core.access.key_list import is_signed_key_list, read_signed_key_list
@@ -78,6 +79,11 @@ def _is_day_or_time(value: object) -> bool:
 @_formats.checks("place", raises=BadRequest)
 def _is_place(value: object) -> bool:
     return not isinstance(value, str) or not value or read_place({"from": value}) is not None
+
+
+@_formats.checks("place of a table", raises=BadRequest)
+def _is_place_of_a_table(value: object) -> bool:
+    return not isinstance(value, str) or not value or read_table_place({"from": value}) is not None
 
 
 @_formats.checks("moment", raises=ValueError)

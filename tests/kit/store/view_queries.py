@@ -14,6 +14,7 @@ from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
 from fate_flow.store.values import Document
 from fate_flow.store.views.board_record import RecordSearch
+from fate_flow.store.views.board_tables import TablePlace, TableSearch
 from fate_flow.store.views.board_task import WorkerPlace
 from fate_flow.store.views.job_search import JobSearch, Place
 from fate_flow.store.views.lists import JobQuery, Page
@@ -71,15 +72,17 @@ def _board(job_id: str, key: TaskKey, partner: str, created: int) -> Mapping[str
         "board, a share of a task": lambda views: views.board.share(key),
         "board, metrics": lambda views: (views.board.metrics(key), views.board.metrics_until(key)),
         "board, models of a share": lambda views: views.board.models(key),
-        "board, tables": lambda views: views.board.tables("output", "", None),
-        "board, tables of a namespace": lambda views: views.board.tables("output", "demo", None),
+        "board, tables": lambda views: views.board.tables(TableSearch("output"), None),
+        "board, tables of a namespace": lambda views: views.board.tables(TableSearch("output", "demo"), None),
         "board, tables of a namespace behind a place": lambda views: views.board.tables(
-            "output", "demo", (created, "demo", "m")
+            TableSearch("output", "demo"), TablePlace(created, "demo", "m")
         ),
-        "board, counting tables": lambda views: views.board.count_tables("output", "", None),
+        "board, counting tables": lambda views: views.board.count_tables(TableSearch("output"), None),
         "board, counting tables of a namespace behind a place": lambda views: views.board.count_tables(
-            "output", "demo", (created, "demo", "m")
+            TableSearch("output", "demo"), TablePlace(created, "demo", "m")
         ),
+        "board, counting uses of a table": lambda views: views.board.count_uses("demo", "m", ""),
+        "board, counting uses of a table behind a job": lambda views: views.board.count_uses("demo", "m", job_id),
         "board, counting entries of the record": lambda views: views.board.count_entries(RecordSearch(kind="act"), 0),
         "board, counting entries about a job": lambda views: views.board.count_entries(RecordSearch(job_id=job_id), 0),
         "board, record": lambda views: views.board.record(RecordSearch(), 0),

@@ -140,6 +140,21 @@ LISTS = {
         "parent_table_namespace": "demo", "parent_table_name": "b", "source_table_namespace": "demo",
         "source_table_name": "a",
     }], ["made from: namespace table original source: namespace table", "demo b demo a"]),
+    "tables": (("table", "list"), {
+        "tables": [
+            {"namespace": "demo", "table_name": "site_a", "count": 5, "columns": 3, "create_time": None, "job_id": "42",
+             "enable": True},
+            {"namespace": "demo", "table_name": "b\x1b", "count": 0, "columns": 1, "create_time": None, "job_id": "",
+             "enable": False},
+        ],
+        "count": 10_000, "is_counted": False, "next": "1/it's/b",
+    }, [
+        "2 of more than 10000 tables (count them with --count)",
+        "namespace table rows columns created job name state",
+        "demo site_a 5 3 42 usable",
+        "demo b? 0 1 disabled",
+        """older: --from '1/it'"'"'s/b'""",
+    ]),
     "jobs of a table": (("table", "tracking-job", *TABLE), {"count": 2, "job": ["42", "43"]}, [
         "job name status created", "42", "43",
     ]),

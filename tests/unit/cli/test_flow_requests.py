@@ -61,6 +61,9 @@ COMMANDS = [
     (("resource", "return", *J), "resource/return", {"job_id": "42"}),
     (("data", "upload-history"), "data/upload/history", {"limit": 10}),
     (("data", "upload-history", "-l", "20", *J), "data/upload/history", {"limit": 20, "job_id": "42"}),
+    (("table", "list"), "table/search", {"limit": 10, "origin": "upload"}),
+    (("table", "list", "-l", "50", "--origin", "output", "-n", "demo", "--from", "1/demo/site_a"), "table/search",
+     {"limit": 50, "origin": "output", "namespace": "demo", "from": "1/demo/site_a"}),
     (("table", "info", *TABLE), "table/table_info", TABLE_BODY),
     (("table", "delete", *TABLE), "table/delete", TABLE_BODY),
     (("table", "delete", *SEAT), "table/delete", SEAT_BODY),
@@ -135,9 +138,18 @@ def test_jobs_are_counted_by_one_request_after_the_other(flow, stub):
     assert len(stub.asked) == 2
 
 
+def test_tables_are_counted_by_one_request_after_the_other(flow, stub):
+    stub.answers(*({"retcode": 0, "retmsg": "success", "data": {"count": 1, "looked_at": 1, "next": place}}
+                   for place in ("1/demo/site_a", None)))  # fmt: skip
+    assert json.loads(flow("table", "list", "--origin", "writer", "--count").stdout) == {"count": 2}
+    assert {one.path for one in stub.asked} == {"/v1/table/search/count"}
+    assert [one.json for one in stub.asked] == [{"origin": "writer"}, {"origin": "writer", "from": "1/demo/site_a"}]
+
+
+@pytest.mark.parametrize("noun", ["job", "table"])
 @pytest.mark.parametrize(("option", "value"), [("--from", "1-2-guest-3"), ("--limit", "10"), ("-l", "10")])
-def test_all_jobs_that_fit_are_counted_and_no_part_of_them(flow, stub, option, value):
-    result = flow("job", "list", "--count", option, value)
+def test_all_that_fit_are_counted_and_no_part_of_them(flow, stub, noun, option, value):
+    result = flow(noun, "list", "--count", option, value)
     name = "--limit" if option == "-l" else option
     assert result.exit_code == 2
     assert f"{name}: does not go with --count" in result.stderr
@@ -167,6 +179,7 @@ def test_the_documents_of_a_job_are_left_out_of_a_query(flow, stub):
     ("job", "stop"), ("job", "rerun"), ("job", "resume"),
     ("job", "query", "-s", "complete"), ("job", "query", "-r", "boss"), ("job", "list", "-l", "ten"),
     ("job", "log", *J), ("job", "config", *J, "-o", "."), ("component", "metrics", *J), ("table", "info", "-n", "demo"),
+    ("table", "list", "--origin", "odd"),
     ("job", "nonsense"), ("job", "submit"), ("job", "submit", "-c", "missing.json"),
     ("component", "get-summary", *SEAT, "-o", "missing"),
 ], ids=" ".join)

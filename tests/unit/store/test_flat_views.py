@@ -76,6 +76,7 @@ def _searches_few(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (board, board_approvals, board_record, board_tables):
         monkeypatch.setattr(module, "MOST_SEARCHED", _SEARCHED)
     monkeypatch.setattr(board, "ENDED_LATELY", _SEARCHED)
+    monkeypatch.setattr(board_tables, "OUTPUTS_AT_ONCE", _SEARCHED)
     monkeypatch.setattr(board, "MOST_COUNTED", _SEARCHED)
     monkeypatch.setattr(job_search, "COUNTED_AT_ONCE", _SEARCHED)
     monkeypatch.setattr(count_cache, "SETTLED", 10_000)

@@ -18,7 +18,7 @@ from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.people import add_client
 from fate_flow.store.values import READ as ONLY_READ
 from fate_flow.store.values import Document, OutputTable, TableMeta
-from fate_flow.store.views import board, job_search
+from fate_flow.store.views import board, board_tables, job_search
 from fate_flow.store.views.board import PAGE
 from fate_flow.store.views.board_tables import inputs_in
 from fate_flow.web.data_pages import ROWS_PAGE, SCHEMA_PAGE
@@ -221,9 +221,39 @@ def test_all_tables_that_fit_are_counted_when_somebody_asks(
     assert 'id="count"' not in browser.get("/board/data?origin=output").text, "their number is known"
 
 
+def test_all_uses_of_a_table_are_counted_when_somebody_asks(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = browser.world
+    save(world, gone("busy", Schema(("x",))))
+    jobs = [world.add_job() for _ in range(4)]
+    with world.store.transaction() as tx:
+        tx.save_outputs([
+            OutputTable(TaskKey(job_id, f"{what}_{number}", 0, GUEST), ONLY_READ, "demo", what)
+            for job_id in jobs for number in range(3) for what in ("busy", "other")
+        ], START)  # fmt: skip
+    path = address("demo", "busy")
+    assert "12 uses in the newest 20000 jobs" in browser.page(path).readable
+    assert 'id="count"' not in browser.page(path).text, "their number is known"
+    monkeypatch.setattr(board_tables, "MOST_USES", 2)
+    monkeypatch.setattr(board, "MOST_COUNTED", 5)
+    page = browser.page(path)
+    assert "The newest 2 of more than 5 uses" in page.readable
+    for most, pieces in ((6, [0, 3, 3, 3, 3]), (7, [0, 6, 6]), (25, [12])):
+        monkeypatch.setattr(board_tables, "OUTPUTS_AT_ONCE", most)
+        assert count_on(browser, page) == pieces, most
+    monkeypatch.undo()
+    monkeypatch.setattr(board_tables, "MOST_SEARCHED", 1)       # there are jobs that the page does not look at
+    page = browser.page(path)
+    assert "3 uses in the newest" in page.readable
+    monkeypatch.setattr(board_tables, "OUTPUTS_AT_ONCE", 25)
+    assert count_on(browser, page) == [12]
+
+
 @pytest.mark.parametrize("query", [
+    "data/table/count?namespace=a&name=b&from=x", "data/table/count?namespace=a",
     "data/count?origin=odd", "data/count?from=x",
-    "data?origin=odd", "data?from=x", "data?from=[1,2]", 'data?from=["1","a","b"]', "data?from=[1,2,3,4]",
+    "data?origin=odd", "data?from=x", "data?from=1/a", "data?from=x/a/b", "data?from=1/a/b/c", "data?from=1/a/..",
     "data/table?namespace=&name=x", "data/table?namespace=a&name=", "data/table?namespace=a&name=b&after=x",
     "data/table?namespace=a&name=b&columns=0",
 ])  # fmt: skip

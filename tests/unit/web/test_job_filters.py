@@ -73,7 +73,7 @@ def test_a_time_is_a_filter_on_each_page_of_the_list(browser: Browser) -> None:
         assert len(of_view(queries)) <= 10, queries
         assert fields(page) == {"after": "2023-11-14T22:14", "before": "2023-11-14T22:15:30"}
         assert "of 90 jobs, newest first" in page.readable
-        assert "flow job list --after 2023-11-14T22:14Z --before 2023-11-14T22:15:30Z" in page.readable
+        assert "flow job list -l 50 --after 2023-11-14T22:14Z --before 2023-11-14T22:15:30Z" in page.readable
         seen += listed(page)
         path = next((str(one.attributes["href"]) for one in page.tags if one.attributes.get("rel") == "next"), "")
     assert seen == minute[60:150][::-1]

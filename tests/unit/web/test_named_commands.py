@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+from collections.abc import Mapping
 from html import unescape
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote_plus
 
 import click
 import pytest
+from click.testing import CliRunner
 
+from fate_flow.cli.console.reply import ServerReply
 from fate_flow.cli.flow.main import flow
 from fate_flow.cli.server.main import fate_flow
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.record.entry import OWN_LOG, Kind, new_entry
 from fate_flow.store.values import TableMeta
+from fate_flow.store.views.board import PAGE
 from fate_flow.web.pages import FOLDER
-from tests.kit.api.client_world import GUEST, HOST, START, make_world
-from tests.kit.web.browser import Browser
+from tests.kit.api.client_world import GUEST, HOST, START, World, make_world
+from tests.kit.web.browser import Browser, Page
 from tests.kit.web.filled_task import add_filled_task
 
 
@@ -77,6 +84,54 @@ def test_each_command_that_a_page_names_can_be_given(browser: Browser) -> None:
             else:
                 assert not meaning.startswith("Not offered"), (path, command)
     assert wrong == {}
+
+
+class Direct:
+    """The client of a command, which asks the server of a test."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def post(self, path: str, body: Mapping[str, Any]) -> ServerReply:
+        response = self._world.post(path, body)
+        return ServerReply(response.status_code, response.json or {})
+
+
+def carried_out(world: World, text: str) -> Any:
+    """What a command prints as JSON."""
+    done = CliRunner().invoke(flow, [*shlex.split(text)[1:], "--json"], obj=Direct(world))
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)["data"]
+
+
+def rows_of(page: Page, begin: str) -> list[str]:
+    """What the list on a page links to, by what follows the begin of each address."""
+    found = (str(one.attributes.get("href", "")) for one in page.tags if one.name == "a")
+    return [unquote_plus(one.removeprefix(begin)) for one in found if one.startswith(begin)]
+
+
+@pytest.mark.parametrize(("path", "begin", "key"), [
+    ("/board/jobs?status=failed", "/board/jobs/", "job_id"), ("/board/queue", "/board/jobs/", "job_id"),
+    ("/board/data?origin=output&namespace=it%27s", "/board/data/table?namespace=it%27s&name=", "table_name"),
+])  # fmt: skip
+def test_the_command_of_a_list_prints_the_rows_of_the_page(browser: Browser, path: str, begin: str, key: str) -> None:
+    world = browser.world
+    for number in range(2 * PAGE + 10):
+        world.add_job(status=JobStatus.FAILED)
+        world.add_job(f_queue_key=number)
+    with world.store.transaction() as tx:
+        for number in range(2 * PAGE + 10):
+            for namespace in ("it's", "demo"):
+                tx.save_table(TableMeta(namespace, f"t/{number}", "x", 1, {}, origin="output"), START + number // 2)
+    numbers, following = list[int](), path
+    while following:
+        page, [command] = browser.page(following), named(browser, following)
+        data = carried_out(world, command)
+        listed = [one[key] for one in data["tables" if key == "table_name" else "jobs"]]
+        assert listed == rows_of(page, begin), command
+        numbers.append(len(listed))
+        following = next((str(one.attributes["href"]) for one in page.tags if one.attributes.get("rel") == "next"), "")
+    assert numbers == [PAGE, PAGE, 10]
 
 
 def test_a_task_names_a_command_for_each_thing_that_it_shows(browser: Browser) -> None:

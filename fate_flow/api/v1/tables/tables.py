@@ -1,15 +1,28 @@
-"""`/v1/table/preview` and `/v1/table/tracking/...`: the first rows of a table, its sources, and the jobs using it."""
+"""`/v1/table/search`, `/v1/table/preview` and `/v1/table/tracking/...`: which tables there are, the first rows of one,
+its sources, and the jobs using it."""
 
 from __future__ import annotations
 
 from flask import Blueprint, Response
 
-from fate_flow.api.http.arguments import TABLE, read_table
-from fate_flow.api.http.declared import COUNT, TEXT, a_list, an_object, declared
+from fate_flow.api.http.arguments import TABLE, read_table, read_whole, whole
+from fate_flow.api.http.declared import (
+    COUNT,
+    TEXT,
+    TIME,
+    YES_NO,
+    a_list,
+    an_object,
+    declared,
+    described,
+    one_of,
+    or_null,
+)
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, ok
 from fate_flow.api.v1.jobs.board_data import COLUMNS, MOST_SHOWN, ROWS, columns_of, first_rows
 from fate_flow.api.v1.rendering.jobs_beside import JOBS_BESIDE, jobs_beside
+from fate_flow.api.v1.tables.table_lists import ORIGINS, TABLE_SEARCH, read_table_place, read_table_search
 from fate_flow.components.providers.builtin import WRITTEN
 from fate_flow.core.access.client_roles import ClientRole
 from fate_flow.core.model import artifact
@@ -32,11 +45,23 @@ _SOURCES = a_list(an_object(dict.fromkeys(
     ("parent_table_namespace", "parent_table_name", "source_table_namespace", "source_table_name"), TEXT
 )))  # fmt: skip
 _JOBS = an_object({"count": COUNT, "job": a_list(TEXT)})
+_LISTED = an_object(
+    {
+        "namespace": TEXT, "table_name": TEXT, "origin": one_of(ORIGINS), "count": COUNT,
+        "columns": described(COUNT, "That of the ids included."),
+        "job_id": described(TEXT, "That has written it; empty: none has."), "create_time": TIME, "enable": YES_NO,
+    },
+    title="ListedTable",
+)  # fmt: skip
+_NEXT = or_null(described(TEXT, "From where the next request goes on; null: that was all."))
+_FOUND = 10
 
 
 def blueprint(services: Services) -> Blueprint:
     routes = _TableRoutes(services)
     tables = Blueprint("tables", __name__, url_prefix="/v1/table")
+    tables.post("/search")(routes.search)
+    tables.post("/search/count")(routes.count_found)
     tables.post("/preview")(routes.preview)
     tables.post("/tracking/source")(routes.sources)
     tables.post("/tracking/job")(routes.jobs)
@@ -47,6 +72,41 @@ class _TableRoutes:
     def __init__(self, services: Services) -> None:
         self._context = services.context
         self._views = services.views
+
+    @declared(
+        "List the newest tables of an origin, from a place on.", ClientRole.READ,
+        takes={**TABLE_SEARCH, "limit": whole(f"Number of tables; 0 means {MOST_ROWS}, the maximum.", default=_FOUND)},
+        data=an_object({
+            "tables": a_list(_LISTED), "count": described(COUNT, "Of all pages."),
+            "is_counted": described(YES_NO, "false: there are more than `count`."), "next": _NEXT,
+        }),
+        aside=JOBS_BESIDE,
+    )  # fmt: skip
+    def search(self) -> Response:
+        body = arguments()
+        limit = min(read_whole(body, "limit", _FOUND), MOST_ROWS) or MOST_ROWS
+        search = read_table_search(body)
+        found = self._views.board.tables(search, read_table_place(body), limit)
+        tables = [
+            {
+                "namespace": one.namespace, "table_name": one.name, "origin": search.origin, "count": one.count,
+                "columns": one.columns, "job_id": one.job_id, "create_time": one.create_time,
+                "enable": not one.is_disabled,
+            }
+            for one in found.rows
+        ]  # fmt: skip
+        following = None if found.next is None else str(found.next)
+        data = {"tables": tables, "count": found.count, "is_counted": found.is_counted, "next": following}
+        return ok(data, **jobs_beside(self._views, {one.job_id for one in found.rows if one.job_id}))
+
+    @declared(
+        "Show how many tables of an origin there are, of those that one request counts; `next` leads to the others.",
+        ClientRole.READ, takes=TABLE_SEARCH, data=an_object({"count": COUNT, "looked_at": COUNT, "next": _NEXT}),
+    )  # fmt: skip
+    def count_found(self) -> Response:
+        body = arguments()
+        found = self._views.board.count_tables(read_table_search(body), read_table_place(body))
+        return ok({"count": found.count, "looked_at": found.looked_at, "next": found.next or None})
 
     @declared(f"Show the first {MOST_SHOWN} rows of a table.", ClientRole.SUBMIT, needs=TABLE, data=_PREVIEW)
     def preview(self) -> Response:

@@ -19,7 +19,8 @@ from fate_flow.core.model.errors import StorageFailed
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.database.models import JobRow
-from fate_flow.store.views import board, count_cache
+from fate_flow.store.values import TableMeta
+from fate_flow.store.views import board, count_cache, job_search
 from fate_flow.store.views.lists import JobQuery, Page
 from fate_flow.store.views.views import Views
 from tests.kit.api.client_world import GUEST, HOST, START, World, make_world
@@ -383,6 +384,50 @@ def test_a_search_goes_on_from_its_place_and_counts(world: World, monkeypatch: p
         pieces.append((piece["count"], piece["looked_at"]))
         place = piece["next"]
     assert pieces == [(1, 2), (1, 2), (1, 1)]
+
+
+def test_the_tables_of_an_origin_are_listed_from_a_place_on_and_counted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = world.add_job(f_name="monthly")
+    with world.store.transaction() as tx:
+        for number, namespace in enumerate(("demo", "two words/ü", "demo", "demo", "demo")):
+            schema = {"header": ["x", "y"]} if number else {}
+            tx.save_table(TableMeta(namespace, f"t/{number}", "standalone:///x", number, schema, job_id=job_id), START)
+        tx.save_table(TableMeta("demo", "bound", "standalone:///x", 1, {}, origin="table_bind"), START)
+    first = world.ask("table/search", {"limit": 3})
+    assert first["jobs"][job_id]["name"] == "monthly"
+    data = first["data"]
+    assert data["tables"][0] == {
+        "namespace": "two words/ü", "table_name": "t/1", "origin": "upload", "count": 1, "columns": 3, "job_id": job_id,
+        "create_time": START, "enable": True,
+    }  # fmt: skip
+    assert (data["count"], data["is_counted"]) == (5, True)
+    names = [one["table_name"] for one in data["tables"]]
+    place = data["next"]
+    rest = world.ask("table/search", {"limit": 3, "from": place})["data"]
+    assert rest["next"] is None
+    assert [*names, *(one["table_name"] for one in rest["tables"])] == ["t/1", "t/4", "t/3", "t/2", "t/0"]
+    assert world.ask("table/search", {"namespace": "demo"})["data"]["count"] == 4
+    [bound] = world.ask("table/search", {"origin": "table_bind"})["data"]["tables"]
+    assert (bound["table_name"], bound["origin"], bound["job_id"]) == ("bound", "table_bind", "")
+    monkeypatch.setattr(job_search, "COUNTED_AT_ONCE", 2)
+    pieces, following = [], ""
+    while following is not None:
+        piece = world.ask("table/search/count", {"from": following})["data"]
+        pieces.append((piece["count"], piece["looked_at"]))
+        following = piece["next"]
+    assert pieces == [(2, 2), (2, 2), (1, 1)]
+
+
+@pytest.mark.parametrize("body", [
+    {"origin": "odd"}, {"namespace": ""}, {"namespace": 7}, {"from": "1"}, {"from": "1/a"}, {"from": 7},
+])  # fmt: skip
+def test_a_list_of_tables_refuses_an_odd_word_by_its_name(world: World, body: dict[str, Any]) -> None:
+    for path in ("table/search", "table/search/count"):
+        said = world.post(path, body).json
+        assert said["retcode"] == 101
+        assert next(iter(body)) in said["retmsg"]
 
 
 @pytest.mark.parametrize("body", [
