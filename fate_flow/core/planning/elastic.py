@@ -70,7 +70,7 @@ def _may_follow(command: ProgramSpec, last: Worker) -> bool:
     """Return whether another process may follow in the slot of this elastic worker."""
     if last.status is not WorkerStatus.EXITED:
         return False
-    if last.reason is Reason.CORES_LENT:
+    if last.reason in (Reason.CORES_LENT, Reason.NOT_PLACED):
         return True
     return not command.is_gang and (last.reason is not Reason.DONE or command.restarts_completed)
 

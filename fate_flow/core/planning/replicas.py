@@ -29,6 +29,7 @@ COLLECTOR = -1
 KEPT_ATTEMPTS = 10
 """How many processes of a slot keep their output and working folder, including the present one."""
 
+_NO_FAILURE = (RetryEvent.INTERRUPTION, RetryEvent.NO_CAPACITY)      # of the program
 _NOBODYS_FAULT = (Reason.DONE, Reason.STOPPED, Reason.CORES_LENT)
 
 
@@ -96,12 +97,17 @@ def _collect(workers: Iterable[Worker]) -> Step:
     return Done() if collector.reason is Reason.DONE else ShareFailed(collector)
 
 
-def _failure(command: ProgramSpec, workers: Sequence[Worker], that_count: Iterable[Worker]) -> ShareFailed | None:
+def _failure(command: ProgramSpec, workers: Sequence[Worker], that_count: Sequence[Worker]) -> ShareFailed | None:
     worker = max((one for one in that_count if ended_badly(one)), key=lambda one: one.end_time, default=None)
     if worker is None:
         return None
     if command.is_gang:
         return ShareFailed(worker)
+    # The share cannot begin as it was to: its job goes back to the queue. One that is replaced waits once more instead,
+    # because the others would lose what they have done.
+    never = (one for one in that_count if _has_no_place(one) and not one.attempt and not one.is_elastic)
+    if unplaced := next(never, None):
+        return ShareFailed(unplaced)
     failed_workers = [one for one in workers if one.slot != COLLECTOR and ended_badly(one)]
     failed = failed_of(failed_workers)
     interrupted = len(failed_workers) - failed
@@ -123,12 +129,18 @@ def beyond_keeping(workers: Iterable[Worker], newest_one: Worker) -> tuple[Worke
 
 
 def ended_badly(worker: Worker) -> bool:
-    """Return whether the worker ended badly by itself, not because it was stopped."""
-    return worker.status is WorkerStatus.EXITED and worker.reason not in _NOBODYS_FAULT
+    """Return whether the worker ended badly by itself, not because it was stopped. An elastic one that found no place
+    has given way, as one that lends its cores."""
+    is_at_fault = worker.reason not in _NOBODYS_FAULT and not (worker.is_elastic and _has_no_place(worker))
+    return worker.status is WorkerStatus.EXITED and is_at_fault
+
+
+def _has_no_place(worker: Worker) -> bool:
+    return worker.status is WorkerStatus.EXITED and worker.reason is Reason.NOT_PLACED
 
 
 def failed_of(workers: Iterable[Worker]) -> int:
-    """Return how many workers failed, without interruptions, which are not a worker's fault."""
+    """Return how many workers failed, without those that were interrupted or found no place: it is not their fault."""
     return sum(ended_badly(one) and not _is_interrupted(one) for one in workers)
 
 
@@ -138,11 +150,11 @@ def failures_in(report: Report) -> int:
     if report.failed_workers or report.status not in TASK_BROKEN:
         return report.failed_workers
     event = RULES[report.reason].retry_event if report.reason else RetryEvent.ERROR
-    return int(event not in (None, RetryEvent.INTERRUPTION))
+    return int(event is not None and event not in _NO_FAILURE)
 
 
 def _is_interrupted(worker: Worker) -> bool:
-    return worker.reason is not None and RULES[worker.reason].retry_event is RetryEvent.INTERRUPTION
+    return worker.reason is not None and RULES[worker.reason].retry_event in _NO_FAILURE
 
 
 def newest(workers: Iterable[Worker]) -> list[Worker]:

@@ -24,7 +24,7 @@ from fate_flow.core.planning.elastic import (
     to_lend,
     vacant,
 )
-from fate_flow.core.planning.replicas import COLLECTOR
+from fate_flow.core.planning.replicas import COLLECTOR, Replace, ShareFailed, failed_of, next_step
 
 KEY = TaskKey("202601010000000000000", "a", 0, Party("host", "10000"))
 PROGRAM = {"replicas": 4, "min_replicas": 2, "max_failed_workers": 3}
@@ -100,6 +100,7 @@ def test_a_worker_needs_its_own_part(
 
 
 LENT, DONE, ERROR, STOPPED = Reason.CORES_LENT, Reason.DONE, Reason.WORKER_ERROR, Reason.STOPPED
+UNPLACED = Reason.NOT_PLACED
 
 
 @pytest.mark.parametrize(
@@ -112,6 +113,7 @@ LENT, DONE, ERROR, STOPPED = Reason.CORES_LENT, Reason.DONE, Reason.WORKER_ERROR
         (PROGRAM, [fixed(0), fixed(1), elastic(2, DONE), elastic(3, ERROR)], (3,)),
         (SERVICE, [fixed(0), fixed(1), elastic(2, DONE), elastic(3)], (2,)),
         (GANG, [fixed(0), elastic(2, LENT), elastic(3, ERROR)], (1, 2)),
+        (GANG, [fixed(0), elastic(2, UNPLACED), elastic(3, ERROR)], (1, 2)),
         (PROGRAM, [fixed(0, DONE), fixed(1)], (2, 3)),
         (PROGRAM, [fixed(0, DONE), fixed(1, DONE)], ()),
         ({"replicas": 2, "max_failed_workers": 1}, [fixed(0), fixed(1)], ()),
@@ -119,6 +121,22 @@ LENT, DONE, ERROR, STOPPED = Reason.CORES_LENT, Reason.DONE, Reason.WORKER_ERROR
 )
 def test_where_a_process_may_begin(parameters: dict[str, Any], workers: list[Worker], slots: tuple[int, ...]) -> None:
     assert vacant(command(**parameters), workers) == slots
+
+
+@pytest.mark.parametrize(("parameters", "workers", "step"), [
+    (PROGRAM, [fixed(0), fixed(1), elastic(2, UNPLACED), elastic(3, UNPLACED)], None),
+    (SERVICE, [fixed(0), fixed(1), elastic(2, UNPLACED)], None),
+    (PROGRAM, [fixed(0, ERROR), fixed(1), elastic(2, UNPLACED)], Replace),
+    (PROGRAM, [fixed(0), fixed(1, UNPLACED)], ShareFailed),
+    (PROGRAM, [fixed(0), replace(fixed(1, UNPLACED), attempt=1)], Replace),
+])  # fmt: skip
+def test_one_that_its_cluster_gave_no_place_has_not_failed(
+    parameters: dict[str, Any], workers: list[Worker], step: type | None
+) -> None:
+    """Without an elastic one the share goes on. Without one that it needs to begin, its job goes back to the queue."""
+    found = next_step(command(**parameters), workers)
+    assert (type(found) if found is not None else None) is step
+    assert failed_of(workers) == sum(one.reason is ERROR for one in workers)
 
 
 def engine(cores: int, memory: int = 0) -> EngineState:

@@ -87,6 +87,7 @@ def test_a_share_goes_on_or_ends_after_a_worker(
         (F, None, 0, 1),
         (F, Reason.WORKER_KILLED, 0, 0),
         (F, Reason.SERVER_LOST, 0, 0),
+        (F, Reason.NOT_PLACED, 0, 0),
         (F, Reason.NOT_ALLOWED, 0, 0),
         (R, None, 2, 2),
         (R, None, 0, 0),
