@@ -107,10 +107,10 @@ def way_of_staged(parts: EngineParts, one: EngineSettings, instead: str) -> Mapp
 
 def way_to_listener(parts: EngineParts) -> Mapping[str, str]:
     """Return the variables by which a worker on a node finds the listener for workers, over which it reaches this
-    server. Without this listener, or if the party has several servers, there are none: its documents name the address
-    for local workers."""
+    server, or another one of the party at the same address. Without this listener there are none: its documents name
+    the address for local workers."""
     listen = parts.settings.worker_listen
-    if listen is None or parts.settings.one_of is not None:
+    if listen is None:
         return {}
     return {ADDRESS: listen.address, PIN: WorkerTls.of(parts.settings.keys_dir).pin}
 

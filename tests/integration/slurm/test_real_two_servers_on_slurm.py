@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests.kit.engines.staged_host import python_that_opens_nothing_below
 from tests.kit.servers.lending import a_root
 from tests.kit.servers.mariadb import dropped_databases, mariadb_url
-from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST
+from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, toy
 from tests.kit.servers.programs import PYTHON, command, python, workers
 from tests.kit.several_servers.two_servers import FIRST, SECOND, TwoServers, two_servers
 from tests.kit.slurm.cluster import SlurmCluster, running_slurm
@@ -65,12 +66,19 @@ def running(commands: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         "kind": "slurm", "default": True, "cores": 20, "memory": 4000, "commands": str(commands),
         "partition": "main", "poll_seconds": 0.3, "settle_seconds": 2, "longest_pending": 600,
     }  # fmt: skip
+    root, away, apart = a_root(tmp_path_factory), commands.with_name("far"), commands.with_name("apart")
+    (away / "scratch").mkdir(parents=True)
+    far = {"shared_home": False, "scratch": str(away / "scratch"),
+           "python": str(python_that_opens_nothing_below(root, away))}  # fmt: skip
+    # Its nodes see the home, but no server of their own machine in it.
+    on_another = {"python": str(python_that_opens_nothing_below(root / "shared" / "servers", apart))}
+    beside = {"far": {**engine, "default": False, **far}, "apart": {**engine, "default": False, **on_another}}
     more: dict[str, Any] = {
-        "engines": {"cluster": engine}, "commands": {"enabled": True, "allow": [PYTHON], "as_root": True},
+        "engines": {"cluster": engine, **beside}, "queues": {name: {"engine": name} for name in beside},
+        "commands": {"enabled": True, "allow": [PYTHON], "as_root": True},
         "limits": {"long_backoff": 1, "poll_interval": 1, "retry_wait": 1},
     }  # fmt: skip
     template = f"{mariadb_url()}/flow_{secrets.token_hex(4)}_{{party_id}}"
-    root = a_root(tmp_path_factory)
     with dropped_databases(template, (GUEST, HOST)), two_servers(root, template, BASE_PORT + 280, more) as found:
         yield found
 
@@ -86,10 +94,11 @@ def servers(running: TwoServers) -> Iterator[TwoServers]:
 class Job:
     """A job of three workers on Slurm, which note when they begin and end, and end when they may."""
 
-    def __init__(self, servers: TwoServers, folder: Path) -> None:
+    def __init__(self, servers: TwoServers, folder: Path, queue: str = "") -> None:
         self._servers, self._go, self._said = servers, folder / "go", folder / "said"
         program = [*python(NOTES_ITSELF), str(self._go), str(self._said)]
-        job = {"retry": ONCE_MORE, "task_cores": 1, "task_memory": 300}
+        job: dict[str, Any] = {"retry": ONCE_MORE, "task_cores": 1, "task_memory": 300}
+        job |= {"queue": queue} if queue else {}
         self.id = servers.cluster.submit(command({"guest": [GUEST]}, command=program, replicas=RANKS, job=job))
 
     def notes(self) -> Counter[str]:
@@ -125,11 +134,13 @@ def kill_the_one_that_schedules(servers: TwoServers) -> str:
     return killed
 
 
+@pytest.mark.parametrize("queue", ["", "far"])
 def test_workers_that_wait_in_slurm_and_workers_that_run_are_adopted_by_the_other_server(
-    servers: TwoServers, slurm: SlurmCluster, tmp_path: Path
+    servers: TwoServers, slurm: SlurmCluster, tmp_path: Path, queue: str
 ) -> None:
+    """Also those on nodes without the home, whose agents then speak with the other server at the same address."""
     with slurm.drained():
-        job = Job(servers, tmp_path)
+        job = Job(servers, tmp_path, queue)
         eventually(lambda: open_in_slurm(slurm, job.id) == RANKS, job.explained)
         killed = [kill_the_one_that_schedules(servers)]
         eventually(lambda: "waits in Slurm" in str(job.explained()), job.explained)
@@ -140,6 +151,20 @@ def test_workers_that_wait_in_slurm_and_workers_that_run_are_adopted_by_the_othe
     assert set(killed) == {FIRST, SECOND}
     assert (job.notes(), job.workers()) == (EACH_ONCE, RANKS), job.ends()
     assert [task["f_task_version"] for task in servers.guest.tasks(job.id)] == [0]
+
+
+@pytest.mark.parametrize("queue", ["apart", "far"])
+def test_workers_on_nodes_exchange_messages_whichever_server_lives(servers: TwoServers, queue: str) -> None:
+    document, killed = toy(), set()
+    there = {"task_conf": {"toy_0": {"queue": queue}}}
+    document["job_runtime_conf"]["job_parameters"]["role"] = {"guest": {"0": there}}
+    for _ in range(2):
+        last = kill_the_one_that_schedules(servers)
+        job_id = servers.cluster.run(document)
+        assert [row["f_engine"] for row in workers(servers.guest, job_id)] == [queue]
+        servers.start(last)
+        killed.add(last)
+    assert killed == {FIRST, SECOND}
 
 
 def test_a_submission_that_comes_after_the_death_of_its_server_runs_nothing_twice(

@@ -27,14 +27,17 @@ FIRST, SECOND = "one", "two"
 @dataclass
 class OneAddress:
     """Leads connections to the port of a server that schedules, as a proxy with a health check does; while none says
-    that it schedules, to any that accepts connections. `prefers`: the port of a server that gets them in any case."""
+    that it schedules, to any that accepts connections. `prefers`: the port of a server that gets them in any case.
+    `leads_to`: another port of a server, by the one where it is asked whether it schedules."""
 
     backends: Sequence[int]
     prefers: int = 0
+    leads_to: Mapping[int, int] = field(default_factory=dict)
     _listener: socket.socket = field(default_factory=lambda: socket.create_server(("127.0.0.1", 0), backlog=128))
 
     def __post_init__(self) -> None:
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.place = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.url = f"http://{self.place}"
         threading.Thread(target=self._serve, daemon=True).start()
 
     def close(self) -> None:
@@ -49,7 +52,8 @@ class OneAddress:
     def _carry(self, client: socket.socket) -> None:
         with client, suppress(OSError):
             for port in self._in_order():
-                with suppress(ConnectionError), socket.create_connection(("127.0.0.1", port), timeout=5) as server:
+                target = ("127.0.0.1", self.leads_to.get(port, port))
+                with suppress(ConnectionError), socket.create_connection(target, timeout=5) as server:
                     _splice(client, server)
                     return
 
@@ -128,20 +132,25 @@ def two_servers(
     root: Path, database: str, base_port: int, more: Mapping[str, Any] | None = None
 ) -> Iterator[TwoServers]:
     """The servers; the guest's files are those of its shared home. `more`: what both of its servers are configured
-    with, and that of the host is not."""
+    with, and that of the host is not. Their listeners for workers on other hosts have one address, too."""
     shared, second = root / "shared", root / "second"
     ports = {FIRST: base_port + 60, SECOND: base_port + 61}
-    with closing(OneAddress(tuple(ports.values()))) as address:
+    listeners = {port: port + 2 for port in ports.values()}
+    with (
+        closing(OneAddress(tuple(ports.values()))) as address,
+        closing(OneAddress(tuple(ports.values()), leads_to=listeners)) as of_workers,
+    ):
         of_guest = {
             **(more or {}),
             "servers": {"name": FIRST, "shared_home": str(shared)},
-            "fateflow": {"http_port": ports[FIRST]},
+            "fateflow": _listening(ports[FIRST], listeners[ports[FIRST]], of_workers.place),
         }
         overlays: dict[str, Any] = {GUEST: of_guest, HOST: {"routes": {GUEST: {"url": address.url}}}}
         conf = second / "conf" / "service_conf.yaml"
         try:
             with running_cluster(root, (GUEST, HOST), database, base_port, overlays, has_many_jobs=True) as cluster:
-                _write_second(cluster, conf, second, ports[SECOND])
+                own = _listening(ports[SECOND], listeners[ports[SECOND]], of_workers.place)
+                _write_second(cluster, conf, second, own)
                 cluster.parties[GUEST] = PartyServer(
                     GUEST, address.url, shared, database.replace("{party_id}", GUEST)
                 )  # fmt: skip
@@ -157,13 +166,17 @@ def two_servers(
             service.kill(second)
 
 
-def _write_second(cluster: Cluster, conf: Path, home: Path, port: int) -> None:
+def _listening(port: int, of_workers: int, address: str) -> dict[str, Any]:
+    return {"http_port": port, "worker_listen": {"host": "127.0.0.1", "port": of_workers, "address": address}}
+
+
+def _write_second(cluster: Cluster, conf: Path, home: Path, listening: Mapping[str, Any]) -> None:
     first = cluster.root / GUEST / "conf"
     document = yaml.safe_load((first / "service_conf.yaml").read_text(encoding="utf-8"))
     overlay = yaml.safe_load((first / "local.service_conf.yaml").read_text(encoding="utf-8"))
     document |= overlay
     document["home"] = str(home)
-    document["fateflow"] = {"host": "127.0.0.1", "http_port": port}
+    document["fateflow"] = {"host": "127.0.0.1", **listening}
     document["servers"] = {**overlay["servers"], "name": SECOND}
     conf.parent.mkdir(parents=True)
     with open(os.open(conf, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:

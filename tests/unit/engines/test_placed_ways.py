@@ -19,6 +19,7 @@ from fate_flow.engines.staged.places import ADDRESS, PIN
 from fate_flow.gateway.workers.tls import WorkerTls
 from fate_flow.server.engines.parts import EngineParts
 from fate_flow.server.engines.placed_workers import way_to_listener
+from fate_flow.settings.servers import OneOfServers
 from fate_flow.settings.settings import Settings
 from fate_flow.settings.worker_listen import WorkerListen
 
@@ -50,8 +51,10 @@ def test_a_server_names_its_listener_if_it_has_one(tmp_path: Path) -> None:
     settings = Settings("9999", tmp_path)
     assert way_to_listener(EngineParts(settings, None, lambda _: None, "http://x", b"s", PROVIDERS)) == {}
     listening = replace(settings, worker_listen=WorkerListen("0.0.0.0", 9390, "login:9390"))
-    found = way_to_listener(EngineParts(listening, None, lambda _: None, "http://x", b"s", PROVIDERS))
-    assert found == {ADDRESS: "login:9390", PIN: WorkerTls.of(settings.keys_dir).pin}
+    for one_of in (None, OneOfServers("one", tmp_path)):
+        parts = EngineParts(replace(listening, one_of=one_of), None, lambda _: None, "http://x", b"s", PROVIDERS)
+        pin = WorkerTls.of(parts.settings.keys_dir).pin
+        assert way_to_listener(parts) == {ADDRESS: "login:9390", PIN: pin}
 
 
 def test_the_way_leads_to_the_server_with_the_pinned_key_alone(tmp_path: Path) -> None:
