@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fate_flow.core.model.grammar import (
     check_incarnation,
     check_job_id,
@@ -12,6 +10,7 @@ from fate_flow.core.model.grammar import (
     check_task_id,
     check_version,
 )
+from fate_flow.core.values.dataclass import dataclass
 
 PartyKey = tuple[str, str]  # role, party id
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -21,6 +21,7 @@ from fate_flow.api.v1.envelope import error_body
 from fate_flow.api.workers.staged import StagedSettings
 from fate_flow.api.workers.worker import create_worker_app
 from fate_flow.core.quotas.disk_space import text_for_parties
+from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local import proc
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.records.measures.kept_measures import KeptMeasures

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import wraps
 from hashlib import sha256
 from pathlib import Path
@@ -21,6 +21,7 @@ from flask import Blueprint, Response, jsonify, request
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import Worker
 from fate_flow.core.model.status import WorkerStatus
+from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local.worker import Exit, Started
 from fate_flow.engines.staged.digests import Digests
 from fate_flow.engines.staged.documents import NotStaged, Staged, There, staged

@@ -6,7 +6,9 @@ of TLS succeed; the name says whose connection it is, should two parties have li
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from fate_flow.core.values.dataclass import dataclass
 
 
 @dataclass(frozen=True)

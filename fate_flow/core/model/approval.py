@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from fate_flow.core.values.dataclass import dataclass
 
 
 class Approval(Enum):

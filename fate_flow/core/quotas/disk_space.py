@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from fate_flow.core.values.dataclass import dataclass
 
 _MIB = 1 << 20
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass
+
+from fate_flow.core.values.dataclass import dataclass
 
 _MOST_KEYS = 1000         # that are remembered; the oldest are forgotten
 

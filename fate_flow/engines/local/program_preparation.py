@@ -13,7 +13,7 @@ import os
 import resource
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from fate_flow.components.base.file_copy import copy_whole
 from fate_flow.components.providers.program_order import WORK, Order
 from fate_flow.core.model.program import InputFile, secret_variables, volume_variable
 from fate_flow.core.model.program_scope import FATE_FLOW_RAY_ADDRESS, RAY_ADDRESS, RAY_AUTH_MODE, RAY_TOKEN_PATH
+from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local.program_user import ProgramUser, copy_inputs, hand_over
 from fate_flow.engines.local.programs import (
     NotAllowed,

@@ -16,7 +16,6 @@ import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.exceptions import NameResolutionError, NewConnectionError, ReadTimeoutError
 
 from fate_flow.components.base.regular_file import open_regular
+from fate_flow.core.values.dataclass import dataclass
 
 CONNECT_SECONDS = 5.0
 _PIECE_BYTES = 64 * 1024

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from fate_flow.core.values.dataclass import dataclass
 
 _PIECE = r"""\.[A-Za-z0-9_|-]+|\.'[^']*'|\."[^"]*"|\[[0-9]+\]"""
 _LAST_PIECE = re.compile(rf"(?:^[^.\[]+|{_PIECE}|.)\Z", re.DOTALL)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Protocol
+
+from fate_flow.core.values.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fate_flow.core.model.document import JobDocument, fate_v1_document
 from fate_flow.core.model.errors import BadDocument
 from fate_flow.core.model.spec import JobSpec
+from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec import formats
 from fate_flow.jobspec.formats import FORMATS, parse
 from fate_flow.services.context.ports import Context

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from peewee import fn
 
 from fate_flow.core.model.status import JOB_END
+from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.contract.changes import SUBMIT_FAILED
 from fate_flow.store.database.models import JobRow, TaskRow
 from fate_flow.store.database.prepared import select_text

@@ -6,9 +6,9 @@ A quarter that is over does not change any more, so the drawing is made once in 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.views.server_state import EngineUse
 from fate_flow.store.views.times.usage import Reservation
 from fate_flow.web.charts.values import Block, Chart, Line, table_of

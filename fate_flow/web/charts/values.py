@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from fate_flow.core.values.dataclass import dataclass
 
 Point = tuple[float, float | None]
 """None: a value that is no finite number; the line has a gap there."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from peewee import Select
 
+from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.database.models import JobRow
 
 MOST_ENDED = 5_000

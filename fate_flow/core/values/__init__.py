@@ -1,0 +1,1 @@
+"""How values are made that all packages share."""
