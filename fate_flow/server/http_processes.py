@@ -1,8 +1,10 @@
-"""The two processes of a server that serve HTTP: the public port, and the port for workers."""
+"""The processes of a server that serve HTTP: the public port, and the port for workers."""
 
 from __future__ import annotations
 
+import os
 import socket
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +12,7 @@ from threading import Thread
 from typing import Any
 
 from flask import Flask
-from gunicorn.app.base import BaseApplication
+from gunicorn.config import Config
 from gunicorn.glogging import Logger
 
 from fate_flow.api.app import AT_END, create_public_app
@@ -22,7 +24,6 @@ from fate_flow.api.workers.staged import StagedSettings
 from fate_flow.api.workers.worker import create_worker_app
 from fate_flow.core.quotas.disk_space import text_for_parties
 from fate_flow.core.values.dataclass import dataclass
-from fate_flow.engines.local import proc
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.records.measures.kept_measures import KeptMeasures
 from fate_flow.relay.wakeup import Wakeup
@@ -88,10 +89,10 @@ class HttpProcesses:
             limits.run_dir, self._public_app,
         )  # fmt: skip
 
-    def run_public(self, server: HttpServer) -> None:
+    def run_public(self, process: HttpProcess) -> None:
         """Serve clients and other parties until SIGTERM."""
         try:
-            server.run()
+            process.run()
         finally:
             self.effect_runner.finish()
             self.spans.finish()
@@ -175,20 +176,14 @@ def _listen_for_messages(wakeup: Wakeup, spool: Any) -> None:
             spool.notify()
 
 
-def _keep_sockets(arbiter: Any) -> None:
-    """Tell gunicorn that it does not own its sockets. Otherwise it would remove the file of a Unix socket when it ends,
-    and the supervisor uses that for the next one."""
-    arbiter.systemd = True
-
-
 def _finish(app: Flask | None) -> None:
-    """Let the application of a worker that ends write what it has counted. gunicorn has none for one that it killed."""
+    """Let the application of a process that ends write what it has counted."""
     if app is not None:
         app.extensions.get(AT_END, lambda: None)()
 
 
-class HttpServer(BaseApplication):  # type: ignore[misc]  # gunicorn is not typed
-    """gunicorn on bound sockets, with an application that each of its workers builds. `run` serves until SIGTERM.
+class HttpServer:
+    """gunicorn's settings for processes that serve on bound sockets, each with an application that it builds.
 
     To make one writes to 3 MB of memory, since each of gunicorn's settings is a class."""
 
@@ -196,8 +191,10 @@ class HttpServer(BaseApplication):  # type: ignore[misc]  # gunicorn is not type
         self, listeners: Sequence[socket.socket], workers: int, threads: int, callers: CallerLimits, run_dir: Path,
         make_app: Callable[[], Flask],
     ) -> None:  # fmt: skip
-        self._options = {
-            "bind": [f"fd://{listener.fileno()}" for listener in listeners],
+        self.listeners = listeners
+        self._make_app = make_app
+        self.cfg = Config()
+        for key, value in {
             "workers": workers,
             "worker_class": worker_class(error_body, callers),
             "threads": threads,
@@ -205,24 +202,56 @@ class HttpServer(BaseApplication):  # type: ignore[misc]  # gunicorn is not type
             "worker_connections": _CONNECTIONS + threads,
             "sendfile": False,               # it would keep no deadlines (CallerSocket)
             "graceful_timeout": 5,
-            "timeout": 120,
             "worker_tmp_dir": str(run_dir),
-            "control_socket_disable": True,
             "logger_class": Logger,
             **HEADER_FIELDS,
             "limit_request_line": 8190,      # the query of an upload is its whole configuration
             "loglevel": "warning",
-            "when_ready": _keep_sockets,
-            "worker_exit": lambda _arbiter, worker: _finish(getattr(worker, "wsgi", None)),
-            "post_fork": lambda arbiter, _worker: proc.die_with_parent(arbiter.pid),
-        }
-        self._make_app = make_app
-        super().__init__()
+        }.items():
+            self.cfg.set(key, value)
 
-    def load_config(self) -> None:
-        for key, value in self._options.items():
-            if key in self.cfg.settings:
-                self.cfg.set(key, value)
-
-    def load(self) -> Flask:
+    def wsgi(self) -> Flask:
+        """Return the application; a worker calls this once."""
         return self._make_app()
+
+    def processes(self) -> list[HttpProcess]:
+        """Return one for each process that is to serve."""
+        return [HttpProcess(self) for _ in range(self.cfg.workers)]
+
+
+class HttpProcess:
+    """A process with one of gunicorn's workers, without gunicorn's arbiter: the supervisor starts it again if it ends,
+    and sees here whether it shows signs of life."""
+
+    def __init__(self, server: HttpServer) -> None:
+        self._server = server
+        self._worker: Any = None
+
+    def prepare(self) -> None:
+        """Make the worker, in the parent before each fork."""
+        self.close()
+        cfg = self._server.cfg
+        self._worker = cfg.worker_class(1, os.getpid(), list(self._server.listeners), self._server, 0, cfg, None)
+        self._worker.notify()
+
+    def close(self) -> None:
+        """Close the file of its signs of life, where nobody looks at them."""
+        if self._worker is not None:
+            self._worker.tmp.close()
+
+    def silent_seconds(self) -> float:
+        """Return how long ago the process showed a sign of life."""
+        return max(0.0, time.monotonic() - float(self._worker.tmp.last_update()))
+
+    def run(self) -> None:
+        """Serve until SIGTERM."""
+        worker = self._worker
+        worker.pid = os.getpid()
+        worker.log = self._server.cfg.logger_class(self._server.cfg)
+        for listener in self._server.listeners:
+            if listener.family != socket.AF_UNIX:
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)       # connections inherit it
+        try:
+            worker.init_process()
+        finally:
+            _finish(getattr(worker, "wsgi", None))

@@ -19,6 +19,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -36,7 +37,7 @@ from fate_flow.server.engines.kinds import import_engines
 from fate_flow.server.engines.program_user import check_program_user, open_home
 from fate_flow.server.exporting.parts import check_exports
 from fate_flow.server.gateway_parts import GatewayParts
-from fate_flow.server.http_processes import HttpProcesses
+from fate_flow.server.http_processes import HttpProcess, HttpProcesses
 from fate_flow.server.listeners.listening import listen
 from fate_flow.server.listeners.worker_listener import WorkerListenerParts
 from fate_flow.server.party_servers.shared_home import (
@@ -81,6 +82,7 @@ _RESTART_PAUSES = (0.1, 0.5, 1.0, 2.0, 5.0)
 _CALM_SECONDS = 30.0
 _STOP_SECONDS = 15.0
 _ANSWER_SECONDS = 30.0
+_HTTP_SECONDS = 120.0         # without a sign of life of a process that serves
 
 
 def serve(conf_path: Path) -> int:
@@ -177,6 +179,17 @@ class _Child:
     started: float = 0.0
     failures: int = 0
     next_start: float = 0.0
+    http: HttpProcess | None = None
+    is_aborted: bool = False     # it gives no sign of life, and was sent SIGABRT
+
+    def end_if_silent(self) -> None:
+        """Ask a process that serves to end if it gives no sign of life; kill it if it still does not."""
+        if not self.pid or self.http is None or self.http.silent_seconds() < _HTTP_SECONDS:
+            return
+        _say(f"{self.name} gives no sign of life and is {'killed' if self.is_aborted else 'ended'}")
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL if self.is_aborted else signal.SIGABRT)
+        self.is_aborted = True
 
 
 @dataclass
@@ -203,14 +216,14 @@ class Supervisor:
             self.signature, self.spans,
         )  # fmt: skip
         self._public = (self._http, *((self._gateway.behind,) if self._gateway else ()))
-        self._public_server = self._http_processes.public_server(*self._public)
+        clients = self._http_processes.public_server(*self._public).processes()
         self._for_workers = (self._workers, *((self._remote_workers.behind,) if self._remote_workers else ()))
-        self._worker_server = self._http_processes.worker_server(*self._for_workers)
+        workers = self._http_processes.worker_server(*self._for_workers).processes()
         self._children = [
             _Child("spawner", self._run_spawner),
             _Child("scheduler", self._run_scheduler),
-            _Child("workers", self._run_workers),
-            _Child("http", self._run_http),
+            *(_Child("workers", partial(self._run_workers, one), http=one) for one in workers),
+            *(_Child("http", partial(self._run_http, one), http=one) for one in clients),
             *([_Child("gateway", self._run_gateway)] if self._gateway else []),
             *([_Child("remote workers", self._run_remote_workers)] if self._remote_workers else []),
         ]
@@ -269,6 +282,9 @@ class Supervisor:
                 child.pid, child.started = self._fork(child), now
 
     def _fork(self, child: _Child) -> int:
+        if child.http is not None:
+            child.http.prepare()
+            child.is_aborted = False
         sys.stdout.flush()
         sys.stderr.flush()
         pid = os.fork()
@@ -277,6 +293,9 @@ class Supervisor:
         code = 1
         try:
             proc.die_with_parent(self._pid)
+            for one in self._children:
+                if one.http is not None and one is not child:
+                    one.http.close()
             gc.set_threshold(*_GC_THRESHOLD)
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
@@ -320,6 +339,8 @@ class Supervisor:
             _say("the scheduler gives no sign of life and is killed")
             with suppress(ProcessLookupError):
                 os.kill(scheduler.pid, signal.SIGKILL)
+        for child in self._children:
+            child.end_if_silent()
 
     def _announce(self) -> bool:
         """Write `run/server.json` once the server answers; return whether it does. Raise FlowError if that fails."""
@@ -391,13 +412,13 @@ class Supervisor:
             self.settings, self._wakeups, self._worker_url, home_id_of(self.settings), self.spans, self.signature
         ).run()
 
-    def _run_http(self) -> None:
+    def _run_http(self, process: HttpProcess) -> None:
         self._close_listeners(*self._public)
-        self._http_processes.run_public(self._public_server)
+        self._http_processes.run_public(process)
 
-    def _run_workers(self) -> None:
+    def _run_workers(self, process: HttpProcess) -> None:
         self._close_listeners(*self._for_workers)
-        self._worker_server.run()
+        process.run()
 
     def _run_gateway(self) -> None:
         assert self._gateway is not None

@@ -60,8 +60,7 @@ def _kind(process: psutil.Process, supervisor: int, http: int, port: int) -> str
         return "scheduler"
     if not listening & {http, port}:
         return "gateway"
-    kind = "http" if http in listening else "worker listener"
-    return f"{kind} (master)" if process.ppid() == supervisor else kind
+    return "http" if http in listening else "worker listener"
 
 
 class CpuMeter:
@@ -98,7 +97,7 @@ class CpuMeter:
             kinds = servers.setdefault(party_id, Counter())
             for one in processes:
                 key = (party_id, one.process.pid)
-                kinds[one.kind.removesuffix(" (master)")] += now[key] - self._began[key]
+                kinds[one.kind] += now[key] - self._began[key]
         known = sum(kinds.total() for kinds in servers.values()) + workers
         own = _own_seconds() - self._own
         elapsed = time.monotonic() - self._clock

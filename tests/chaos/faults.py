@@ -289,9 +289,8 @@ class Storm:
 def _role(process: psutil.Process, supervisor: int) -> str:
     if process.name() == "fate-spawner":
         return "spawner"
-    if process.ppid() != supervisor:
-        return "http worker"
-    return "http master" if process.children() else "scheduler"
+    is_listening = any(one.status == psutil.CONN_LISTEN for one in process.net_connections("tcp"))
+    return "http" if is_listening else "scheduler"
 
 
 def _length(fault: Fault) -> str:

@@ -42,6 +42,7 @@ _DISCARDED = 64 * 1024       # of what a caller sends after the end of its conne
 _END_SECONDS = 2.0           # for a caller to read the last answer
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 _GONE = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED)
+_SIGN_SECONDS = 10.0         # between two signs of life of a worker that nobody asks
 _PAUSE_SECONDS = 0.1         # if no connection can be accepted for lack of descriptors
 
 Step = Callable[[Any], None]
@@ -210,6 +211,15 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
         self._queued: deque[Any] = deque()
         self._ends: deque[Any] = deque()
 
+    def wait_for_and_dispatch_events(self, timeout: float) -> None:
+        """Wait until something comes, or the next of our deadlines; gunicorn would look at them each second."""
+        super().wait_for_and_dispatch_events(self._patience() if self.alive else timeout)
+
+    def _patience(self) -> float:
+        lines = (self.pending_conns, self.keepalived_conns, self._queued, self._ends)
+        first = min((line[0].timeout for line in lines if line), default=float("inf"))
+        return float(min(max(0.0, first - time.monotonic()), _SIGN_SECONDS))
+
     # ------------------------------------------------------------------ requests that come (in the main thread)
 
     def accept(self, listener: Any) -> None:
@@ -351,7 +361,7 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
             super().finish_request(conn, fs)
 
     def murder_pending(self) -> None:
-        """End what is too late; gunicorn calls this each second or more often."""
+        """End what is too late; gunicorn calls this after each wait."""
         now = time.monotonic()
         while (conn := _late(self.pending_conns, now)) is not None:
             self._unwait(conn, self.pending_conns)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 
@@ -115,8 +116,12 @@ def test_a_start_that_cannot_say_its_number_ends_what_it_started(
 
 def test_no_process_outlives_the_supervisor(home: Path, conf: Path) -> None:
     running = start_server(conf, home)
-    eventually(lambda: len(service.server_processes(home)) > 5)
+    eventually(lambda: len(service.server_processes(home)) == 5)
     everybody = service.server_processes(home)
+    supervisor = psutil.Process(running.pid)
+    assert {one.pid for one in supervisor.children()} == {one.pid for one in everybody} - {supervisor.pid}, (
+        "none stands between the supervisor and those that serve"
+    )
     assert running.supervisor.send(signal.SIGKILL)
     eventually(lambda: not any(one.is_alive() for one in everybody))
 
