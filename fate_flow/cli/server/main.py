@@ -83,9 +83,10 @@ def serve(conf: Path) -> None:
 
     Example: fate_flow serve -c conf/service_conf.yaml
     """
-    gc.disable()      # imports leave little to collect, and to search for it takes long
+    gc.disable()      # imports leave next to nothing to collect, and each search for it takes as long as a tenth of them
     from fate_flow.server.supervisor import serve as run
 
+    gc.freeze()       # otherwise the first search visits all of it
     gc.enable()
     raise SystemExit(run(conf))
 
