@@ -83,7 +83,7 @@ def serve(conf: Path) -> None:
 
     Example: fate_flow serve -c conf/service_conf.yaml
     """
-    gc.disable()      # imports leave next to nothing to collect, and each search for it takes as long as a tenth of them
+    gc.disable()      # imports leave next to nothing to collect, and each search takes as long as a tenth of them
     from fate_flow.server.supervisor import serve as run
 
     gc.freeze()       # otherwise the first search visits all of it
