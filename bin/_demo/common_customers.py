@@ -13,7 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from servers import Folder, Organisation, Server, Servers, how_to_go_on, running, short
+from servers import Folder, Organisation, Servers, flow_at_once, how_to_go_on, running, short
 
 SEED = 20_260_101
 RETAILER, BANK, TELECOM = "retailer", "bank", "telecom"
@@ -70,18 +70,21 @@ def _row(draw: random.Random, kind: str) -> list[str]:
 
 def upload(folder: Folder, servers: Servers, tables: Tables) -> None:
     print("uploading a table at each party ...")
+    uploads, questions = [], []
     for name, server in servers.items():
         conf = {
             "file": str(folder.root / "data" / f"{name}.csv"), "head": 1, "partition": 4, "id_delimiter": ",",
             "namespace": "demo", "table_name": name,
         }  # fmt: skip
         path = folder.write(f"upload_{name}.json", conf)
-        answer = server.flow("data", "upload", "-c", str(path))
-        server.flow("job", "watch", "-j", answer["jobId"], is_quiet=True)
-        info = server.flow("table", "info", "-n", "demo", "-t", name)["data"]
-        print(f"  {name:<9} {info['count']} rows at party {server.of.party_id}")
-        if info["count"] != len(tables[name]):
-            raise SystemExit(f"the {name} has {info['count']} rows, {len(tables[name])} were sent")
+        uploads.append((server, ("data", "upload", "-c", str(path), "--watch")))
+        questions.append((server, ("table", "info", "-n", "demo", "-t", name)))
+    flow_at_once(uploads)
+    for (name, server), info in zip(servers.items(), flow_at_once(questions), strict=True):
+        count = info["data"]["count"]
+        print(f"  {name:<9} {count} rows at party {server.of.party_id}")
+        if count != len(tables[name]):
+            raise SystemExit(f"the {name} has {count} rows, {len(tables[name])} were sent")
 
 
 # ------------------------------------------------------------------ the job
@@ -137,8 +140,9 @@ def report(servers: Servers, job_id: str, tables: Tables) -> bool:
     total = sum(Decimal(table[person][1]) for table in tables.values() for person in common)
     print(f"\njob {job_id}: the result at each party")
     is_right = True
+    numbers = _numbers(servers, job_id)
     for name, server in servers.items():
-        found = _numbers(server, job_id)
+        found = numbers[name]
         print(
             f"  {server.of.role:<5} {server.of.party_id:>5} {name:<9} {len(tables[name])} rows"
             f" -> {found['intersect_count']} in common -> total {found['total']}"
@@ -151,11 +155,16 @@ def report(servers: Servers, job_id: str, tables: Tables) -> bool:
     return is_right
 
 
-def _numbers(server: Server, job_id: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for component in ("intersection_0", "secure_sum_0"):
-        data = server.flow("component", "metric-all", "-j", job_id, *server.seat, "-cpn", component)["data"]
-        for names in data.values():
+def _numbers(servers: Servers, job_id: str) -> dict[str, dict[str, str]]:
+    """Return the metrics of each party by its name."""
+    asked = [(name, component) for name in servers for component in ("intersection_0", "secure_sum_0")]
+    answers = flow_at_once([
+        (servers[name], ("component", "metric-all", "-j", job_id, *servers[name].seat, "-cpn", component))
+        for name, component in asked
+    ])  # fmt: skip
+    found: dict[str, dict[str, str]] = {name: {} for name in servers}
+    for (name, _), answer in zip(asked, answers, strict=True):
+        for names in answer["data"].values():
             for metric in names.values():
-                found.update({key: str(value) for key, value in metric["data"]})
+                found[name].update({key: str(value) for key, value in metric["data"]})
     return found

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -120,18 +120,38 @@ class Server:
 
     def flow(self, *arguments: str, is_quiet: bool = False) -> dict[str, Any]:
         """Run a `flow` command here and return its answer; show its stderr unless `is_quiet`. Raise SystemExit."""
-        done = subprocess.run(
-            self.command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL if is_quiet else None,
-            stdin=subprocess.DEVNULL, text=True, check=False,
-        )  # fmt: skip
-        if done.returncode:
-            raise SystemExit(f"flow {shlex.join(arguments)} ended with {done.returncode}\n{done.stdout}")
-        answer = json.loads(done.stdout) if done.stdout.strip() else {}
-        assert isinstance(answer, dict)
+        [answer] = flow_at_once([(self, arguments)], is_quiet=is_quiet)
         return answer
 
 
 Servers = Mapping[str, Server]
+
+
+def flow_at_once(commands: Sequence[tuple[Server, Sequence[str]]], *, is_quiet: bool = True) -> list[dict[str, Any]]:
+    """Run `flow` commands, all at once, and return their answers; show their stderr unless `is_quiet`. Raise SystemExit
+    if one fails."""
+    begun: list[subprocess.Popen[str]] = []
+    with ExitStack() as stack:
+        try:
+            for server, arguments in commands:
+                begun.append(stack.enter_context(subprocess.Popen(
+                    server.command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL if is_quiet else None,
+                    stdin=subprocess.DEVNULL, text=True,
+                )))  # fmt: skip
+            return [_answer(one, arguments) for one, (_, arguments) in zip(begun, commands, strict=True)]
+        except BaseException:
+            for one in begun:
+                one.kill()               # one that has ended is left alone
+            raise
+
+
+def _answer(command: subprocess.Popen[str], arguments: Sequence[str]) -> dict[str, Any]:
+    stdout, _ = command.communicate()
+    if command.returncode:
+        raise SystemExit(f"flow {shlex.join(arguments)} ended with {command.returncode}\n{stdout}")
+    answer = json.loads(stdout) if stdout.strip() else {}
+    assert isinstance(answer, dict)
+    return answer
 
 
 @contextmanager

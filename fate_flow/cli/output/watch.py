@@ -31,7 +31,8 @@ from fate_flow.core.model.status import JOB_END, TASK_END, JobStatus, TaskStatus
 from fate_flow.core.text.phrases import ordinal
 from fate_flow.core.values.dataclass import dataclass
 
-LOOK_SECONDS = 0.5
+LOOK_SECONDS, FIRST_LOOK_SECONDS = 0.5, 0.1
+_SHARE = 0.1                  # of the time for which a job was watched
 PATIENCE_SECONDS = 60.0
 INTERRUPTED = 130
 
@@ -135,7 +136,7 @@ def follow_submitted(client: Client, answer: ServerReply, screen: Screen) -> Non
 
 def watch(client: Client, job_id: str, screen: Screen) -> JobView:
     """Show the job until it ends; return its final state. Raise CallFailed if the server cannot give its state."""
-    curves = Curves(client, job_id)
+    curves, begun = Curves(client, job_id), time.monotonic()
     with screen:
         while True:
             view = _fetch(client, job_id, screen)
@@ -143,7 +144,12 @@ def watch(client: Client, job_id: str, screen: Screen) -> JobView:
             screen.show(view)
             if view.is_final:
                 return view
-            client.pause(LOOK_SECONDS)
+            client.pause(pause_after(time.monotonic() - begun))
+
+
+def pause_after(seconds: float) -> float:
+    """Return the pause before the next look at a job that was watched for so long: short for a short job."""
+    return min(LOOK_SECONDS, max(FIRST_LOOK_SECONDS, _SHARE * seconds))
 
 
 def changes(before: JobView | None, after: JobView) -> Iterator[str]:

@@ -12,7 +12,6 @@ from peewee import Database, SqliteDatabase
 
 from fate_flow.core.model.errors import FlowError, StorageFailed
 from fate_flow.relay.wakeup import Wakeup
-from fate_flow.server.runtime import EffectRunner, Wakeups, build_context, open_log, open_store, prepare_home
 from fate_flow.services.context.ports import Context, in_place
 from fate_flow.settings.client_keys import make_client_keys
 from fate_flow.settings.settings import Settings
@@ -23,6 +22,9 @@ from fate_flow.store.database.opening import create_if_missing, open_database
 @contextmanager
 def home_context(settings: Settings) -> Iterator[Context]:
     """Yield the use cases of this party, for a process outside the server. Raise FlowError."""
+    # Imported here: it is most of a server, and commands for the database alone do not need it.
+    from fate_flow.server.runtime import EffectRunner, Wakeups, build_context, open_log, open_store, prepare_home
+
     if not settings.home.is_dir():
         raise FlowError(f"home: the folder {settings.home} does not exist; no server has run with this configuration")
     _check_schema(schema_of(settings))   # before a connection makes a file that would say that a server has run here

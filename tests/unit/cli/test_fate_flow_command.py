@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -236,3 +237,10 @@ def test_a_key_that_is_not_there_is_one_line(conf):
     for arguments in (("show",), ("show", "--pem"), ("fingerprint",), ("certify",)):
         result = run("key", *arguments, "-c", conf)
         assert (result.exit_code, result.stderr.count("\n"), "fate_flow key make" in result.stderr) == (1, 1, True)
+
+
+def test_the_keys_of_a_cluster_are_made_without_the_rest_of_a_server():
+    """`bin/cluster up` makes them before it starts the servers."""
+    text = "import sys, fate_flow.cli.server.cluster_keys; print(sorted({'flask', 'requests'} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-P", "-c", text], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"

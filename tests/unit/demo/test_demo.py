@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import importlib
+import os
 import shutil
 import subprocess
 import sys
@@ -128,7 +129,7 @@ def test_of_two_demos_in_one_folder_the_second_is_refused(folder: Path) -> None:
     assert (folder / "result.csv").exists()
 
 
-# ---------------------------------------------------------------------- in one place
+# ---------------------------------------------------------------------- commands at once
 
 
 @contextmanager
@@ -140,6 +141,51 @@ def imported(name: str) -> Iterator[Any]:
         yield importlib.import_module(name)
     for one in {path.stem for path in DEMO.glob("*.py")} & (set(sys.modules) - before):
         del sys.modules[one]
+
+MEETS = """#!/bin/sh
+# flow --server URL NAME OTHERS...: answers once the others have begun
+shift 2; touch "$1"; for one in "$@"; do while [ ! -e "$one" ]; do sleep 0.01; done; done; echo "{\\"name\\": \\"$1\\"}"
+"""
+FAILS = """#!/bin/sh
+shift 2; echo $$ > "$1.pid"; [ "$1" = a ] || exec sleep 600
+while [ ! -s b.pid ]; do sleep 0.01; done; echo refused; exit 3
+"""
+
+
+@pytest.fixture
+def servers_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """With a `flow` that a test makes up."""
+    monkeypatch.chdir(tmp_path)
+    with imported("servers") as module:
+        monkeypatch.setattr(module, "_FLOW", tmp_path / "flow")
+        yield module
+
+
+def flow_is(script: str) -> None:
+    Path("flow").write_text(script)
+    Path("flow").chmod(0o700)
+
+
+def commands(module: Any, *arguments: tuple[str, ...]) -> list[tuple[Any, tuple[str, ...]]]:
+    server = module.Server(module.Organisation("guest", "9999", "retailer"), "http://127.0.0.1:1", Path())
+    return [(server, one) for one in arguments]
+
+
+def test_commands_at_several_servers_run_at_once(servers_module: Any) -> None:
+    flow_is(MEETS)
+    answers = servers_module.flow_at_once(commands(servers_module, ("a", "b", "c"), ("b", "c", "a"), ("c", "a", "b")))
+    assert answers == [{"name": "a"}, {"name": "b"}, {"name": "c"}]
+
+
+def test_a_command_that_fails_ends_the_others(servers_module: Any) -> None:
+    flow_is(FAILS)
+    with pytest.raises(SystemExit, match=r"^flow a ended with 3\nrefused\n$"):
+        servers_module.flow_at_once(commands(servers_module, ("a",), ("b",)))
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(Path("b.pid").read_text()), 0)
+
+
+# ---------------------------------------------------------------------- in one place
 
 
 @pytest.fixture(scope="module")

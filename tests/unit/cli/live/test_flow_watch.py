@@ -15,7 +15,7 @@ from fate_flow.cli.connection.settings_file import Address
 from fate_flow.cli.flow.main import flow as flow_command
 from fate_flow.cli.output.curves import sparkline
 from fate_flow.cli.output.progress import LiveScreen, PlainScreen, chosen
-from fate_flow.cli.output.watch import JobView, PartyTask, changes, follow
+from fate_flow.cli.output.watch import JobView, PartyTask, changes, follow, pause_after
 from tests.kit.cli.stub_server import Reply
 
 GUEST, HOST = {"role": "guest", "party_id": "9999"}, {"role": "host", "party_id": "10000"}
@@ -353,3 +353,8 @@ def test_a_terminal_shows_the_course_of_a_curve_and_its_last_value(stub, pauses)
 ])  # fmt: skip
 def test_a_sparkline_shows_the_last_values(values, bars):
     assert sparkline([(step, value) for step, value in enumerate(values)]) == bars
+
+
+@pytest.mark.parametrize(("watched", "pause"), [(0.0, 0.1), (0.9, 0.1), (2.0, 0.2), (5.0, 0.5), (3_600.0, 0.5)])
+def test_the_end_of_a_short_job_is_seen_soon(watched: float, pause: float) -> None:
+    assert pause_after(watched) == pytest.approx(pause)
