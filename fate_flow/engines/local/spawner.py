@@ -34,7 +34,7 @@ from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.groups import Groups
 from fate_flow.engines.local.runner import WAITED_SIGNALS, run_worker
-from fate_flow.engines.local.strays import Strays
+from fate_flow.engines.local.strays import SWEEP_SECONDS, Strays
 from fate_flow.engines.local.wakeup import wake
 from fate_flow.engines.local.worker import CLAIMED, EXIT, JOBS, LAUNCH, RUN
 
@@ -43,7 +43,6 @@ log = logging.getLogger(__name__)
 SPAWNER = "fate-spawner"
 _PARENT_CHECK_SECONDS = 3.0
 _LONGEST_DATAGRAM = 65536
-_SWEEP_SECONDS = 10.0
 
 
 def become_spawner(
@@ -135,8 +134,7 @@ class Spawner:
             if self._reply and not (folder / EXIT).exists():      # its dead runner cannot report the end
                 wake(self._reply, {"worker": folder.name, "event": "exited"})
         if time.monotonic() >= self._next_sweep:
-            self._next_sweep = time.monotonic() + _SWEEP_SECONDS
-            self._strays.sweep()
+            self._next_sweep = time.monotonic() + self._strays.sweep()
 
     def _collect_orders(self) -> None:
         while True:
@@ -176,6 +174,7 @@ class Spawner:
             if runner == 0:
                 self._become_runner(folder)
         self._strays.watch(runner, folder)
+        self._next_sweep = min(self._next_sweep, time.monotonic() + SWEEP_SECONDS)
 
     def _become_runner(self, folder: Path) -> NoReturn:
         code = 1

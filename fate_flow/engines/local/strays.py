@@ -28,6 +28,8 @@ from fate_flow.engines.local.engine import living_workers
 from fate_flow.engines.local.groups import Groups
 from fate_flow.engines.local.worker import WORKER_VARIABLE, ProcessId, Started, claimer, is_claimed_elsewhere
 
+SWEEP_SECONDS = 10.0
+_CALM_SECONDS = 60.0
 _PATIENCE_SECONDS = 0.2
 """For the processes of a group that were killed. All launches wait meanwhile, so the next sweep goes on."""
 _MARK = f"{WORKER_VARIABLE}=".encode()
@@ -63,8 +65,9 @@ class Strays:
                     self._left[folder.name] = folder
         return list(dead.values())
 
-    def sweep(self) -> None:
-        """Kill processes with the mark of a worker that is over. This reads each process of the machine."""
+    def sweep(self) -> float:
+        """Kill processes with the mark of a worker that is over. Return the seconds until the next sweep: it reads each
+        process of the machine, and without workers only another spawner can have left some."""
         is_over: dict[Path, bool] = {}
         for pid, folder in _marked(self._jobs_dir) if self._jobs_dir else ():
             if folder not in is_over:
@@ -73,6 +76,8 @@ class Strays:
                 with suppress(ProcessLookupError, PermissionError):
                     ProcessId.of(pid).send(signal.SIGKILL)
         self._end_left_groups()
+        has_workers = is_over or self._runners or self._adopted or self._left
+        return SWEEP_SECONDS if has_workers else _CALM_SECONDS
 
     def _end_left_groups(self) -> None:
         if self._groups is not None and self._jobs_dir is not None and not self._has_looked:
