@@ -75,6 +75,7 @@ class TaskPages:
             parties=component.parties if component else (), found=found, share=share, details=details,
             is_first=behind is None, following=following, address=Address(job_id, name),
             is_published=_is_published(share), condition=condition if is_newest else None,
+            is_newest=is_newest,
             is_here=is_here, own=self._board.settings.party_id,
         )  # fmt: skip
 

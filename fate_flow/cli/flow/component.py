@@ -123,6 +123,7 @@ def metrics(client: Client, as_json: bool | None, **body: Any) -> None:
 
 @_command("metric-all")
 @options.one_seat
+@options.task_version()
 @options.form()
 @with_client
 def metric_all(client: Client, as_json: bool | None, **body: Any) -> None:
@@ -130,7 +131,7 @@ def metric_all(client: Client, as_json: bool | None, **body: Any) -> None:
 
     Example: flow component metric-all -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
     """
-    show_of_job(client.post("tracking/component/metric/all", body), body["job_id"], as_json, print_metric_values)
+    show_of_job(client.post("tracking/component/metric/all", given(body)), body["job_id"], as_json, print_metric_values)
 
 
 @_command("output-data")
@@ -155,6 +156,7 @@ def output_data(client: Client, **body: Any) -> None:
 
 @_command("output-data-table")
 @options.one_seat
+@options.task_version()
 @options.form()
 @with_client
 def output_data_table(client: Client, as_json: bool | None, **body: Any) -> None:
@@ -162,18 +164,20 @@ def output_data_table(client: Client, as_json: bool | None, **body: Any) -> None
 
     Example: flow component output-data-table -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
     """
-    show_of_job(client.post("tracking/component/output/data/table", body), body["job_id"], as_json, print_output_tables)
+    answer = client.post("tracking/component/output/data/table", given(body))
+    show_of_job(answer, body["job_id"], as_json, print_output_tables)
 
 
 @_command("output-model")
 @options.one_seat
+@options.task_version()
 @with_client
 def output_model(client: Client, **body: Any) -> None:
     """Show the models of a component, by its outputs; of a folder, only its digest and size (flow model export).
 
     Example: flow component output-model -j 202601011200000000000 -r guest -p 9999 -cpn train_0
     """
-    show(client.post("tracking/component/output/model", body))
+    show(client.post("tracking/component/output/model", given(body)))
 
 
 @_command("get-summary")

@@ -65,7 +65,7 @@ def query(client: Client, as_json: bool | None, **body: Any) -> None:
 @click.option("--stream", type=click.Choice(("stdout", "stderr")), default="stdout", help="stdout by default.")
 @click.option("--worker", type=int, help="Number of the worker, from 0; 0 by default.")
 @click.option("--attempt", type=int, help="Number of that worker's process, from 0; the newest by default.")
-@click.option("-v", "--task-version", type=int, help="Version of the task; the newest by default.")
+@options.task_version()
 @click.option("--bytes", "size", type=int, help="Number of bytes from the end; 262144 by default, at most 4194304.")
 @click.option("--workers-from", type=int, help="With --json: list the workers, too, from this number on.")
 @click.option("-f", "--follow", "is_followed", is_flag=True, help="Follow until the worker exits, or Ctrl-C.")

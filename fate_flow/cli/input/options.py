@@ -130,6 +130,10 @@ def watched() -> Option[Any]:
     )
 
 
+def task_version() -> Option[Any]:
+    return click.option("-v", "--task-version", type=int, help="Version of the task; the newest by default.")
+
+
 def one_seat(command: Command) -> Command:
     """Add four required options that name a component of a job at one party."""
     for option in (component_name, party_id, role, job_id):

@@ -82,11 +82,16 @@ class StoredModels:
 
         return self._units.context.read(read)
 
-    def made_by(self, job_id: str, party: Party, task: str) -> tuple[StoredModel, ...]:
-        """Return what the newest run of a job that has stored models of a task has stored at a seat, under any id."""
+    def made_by(
+        self, job_id: str, party: Party, task: str, task_version: int | None = None
+    ) -> tuple[StoredModel, ...]:
+        """Return what a version of a task has stored at a seat, under any id; None: what the newest run of the job that
+        has stored models of it has."""
 
         def read(tx: Transaction) -> tuple[StoredModel, ...]:
             made = [one for one in tx.models_of_job(job_id) if (one.party, one.reference.task) == (party, task)]
+            if task_version is not None:
+                return tuple(one for one in made if one.task_version == task_version)
             newest = max((one.reference.version for one in made), default=0)
             return tuple(one for one in made if one.reference.version == newest)
 

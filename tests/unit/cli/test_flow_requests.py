@@ -85,6 +85,10 @@ for group in ("component", "tracking"):
         ((group, "parameters", *SEAT), "tracking/component/parameters", SEAT_BODY),
         ((group, "metrics", *SEAT), "tracking/component/metrics", SEAT_BODY),
         ((group, "metric-all", *SEAT), "tracking/component/metric/all", SEAT_BODY),
+        ((group, "metric-all", *SEAT, "-v", "0"), "tracking/component/metric/all", {**SEAT_BODY, "task_version": 0}),
+        ((group, "output-model", *SEAT), "tracking/component/output/model", SEAT_BODY),
+        ((group, "output-data-table", *SEAT, "-v", "2"), "tracking/component/output/data/table",
+         {**SEAT_BODY, "task_version": 2}),
         ((group, "output-data-table", *SEAT), "tracking/component/output/data/table", SEAT_BODY),
         ((group, "get-summary", *SEAT), "tracking/component/summary/download", SEAT_BODY),
     ]

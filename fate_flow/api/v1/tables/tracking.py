@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flask import Blueprint, Response
@@ -31,17 +31,20 @@ from fate_flow.api.v1.envelope import SUCCESS, HttpError, arguments, attached, f
 from fate_flow.api.v1.rendering.jobs_beside import JOBS_BESIDE, jobs_beside
 from fate_flow.components.tables.table import NoSuchTable
 from fate_flow.core.access.client_roles import OPERATE, READ, SUBMIT
-from fate_flow.core.model.errors import NotFound
+from fate_flow.core.model.errors import BadRequest, NotFound
+from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.paths import output_table_path
 from fate_flow.jobspec.fate_v1.reader import component_parameters_on
 from fate_flow.services.context.documents import spec_in_row
-from fate_flow.store.values import Metric, StoredModel, TableMeta
+from fate_flow.store.values import Metric, OutputTable, StoredModel, TableMeta
+from fate_flow.store.views.board_task import MadeTable
 from fate_flow.store.views.metrics import for_fate_1
 
 NO_DATA = 210
 _NEEDED = ("job_id", "role", "party_id", "component_name")
 
+_VERSION = {"task_version": whole("Version of the task; the newest that has any by default.")}
 _NO_DATA = {NO_DATA: "There is no data."}
 _SUMMARY = {**FREE, "not": {"required": ["retcode", "retmsg"]}, "description": "A file with only the summary."}
 _MODEL = an_object({
@@ -127,11 +130,19 @@ class _TrackingRoutes:
             names.setdefault(one.namespace, []).append(one.name)
         return ok(names, SUCCESS if names else "no data", **self._beside(job_id))
 
-    @declared("Show all metrics of a component.", READ, needs=COMPONENT, data=by_name(by_name(_ALL)), aside=JOBS_BESIDE)
+    @declared(
+        "Show all metrics of a component.", READ, needs=COMPONENT, takes=_VERSION, data=by_name(by_name(_ALL)),
+        aside=JOBS_BESIDE,
+    )
     def metric_all(self) -> Response:
-        job_id, metrics = self._metrics()
+        job_id, party, name, body = _component()
+        version = _version(body)
+        if version is None:
+            metrics = self._views.metrics(job_id, name, party)
+        else:
+            metrics = self._views.board.metrics(TaskKey(job_id, name, version, party))
         found: dict[str, dict[str, Any]] = {}
-        for one in metrics:
+        for one in map(for_fate_1, metrics):
             found.setdefault(one.namespace, {})[one.name] = {"data": one.data, "meta": one.meta}
         return ok(found, SUCCESS if found else "no data", **self._beside(job_id))
 
@@ -179,35 +190,44 @@ class _TrackingRoutes:
         return tar_response(f"job_{job_id}_{name}_{party.role}_{party.party_id}_output_data.tar.gz", members)
 
     @declared(
-        "List a component's output tables.", READ, needs=COMPONENT, data=OUTPUT_TABLES, aside=JOBS_BESIDE, relays=True,
+        "List a component's output tables: what it has published, or all of a version of the task that this party runs.",
+        READ,
+        needs=COMPONENT, takes=_VERSION, data=OUTPUT_TABLES, aside=JOBS_BESIDE, relays=True,
     )
     def output_tables(self) -> Response:
-        job_id, party, name, _ = _component()
+        job_id, party, name, body = _component()
+        version = _version(body)
         document = self._views.document(job_id)
         if document is not None and name not in (there := document.dsl.get("components", {})):
             return failed(100, f"No found component: job {job_id} has no {name}; it has {', '.join(there)}")
         if party.party_id not in (self._own, "0"):
+            if version is not None:
+                raise BadRequest(f"task_version: {party} tells of the newest version alone; leave it out")
             return self._output_tables_at(party, job_id, name)
-        made = self._views.outputs(job_id, name, party)
+        made: Sequence[OutputTable | MadeTable]
+        if version is None:
+            made = [one for one, _ in self._views.outputs(job_id, name, party)]
+        else:
+            made = self._views.board.share(TaskKey(job_id, name, version, party)).tables
         if not made:
             why = "No found table" if document is not None else "No found job"
             return failed(100, f"{why}: {name} of job {job_id} on {party} made no table at this party's server")
         return ok(
             [
                 {"table_name": one.name, "table_namespace": one.namespace, "data_name": one.data_name}
-                for one, _ in made
+                for one in made
             ],
             **self._beside(job_id),
         )
 
     @declared(
         "Show the models of a component, by their outputs: the content of those that are one file of JSON.",
-        SUBMIT | OPERATE, needs=COMPONENT, data=by_name(ANYTHING), beside={"meta": by_name(_MODEL)},
+        SUBMIT | OPERATE, needs=COMPONENT, takes=_VERSION, data=by_name(ANYTHING), beside={"meta": by_name(_MODEL)},
     )
     def output_model(self) -> Response:
-        """Return what the newest run has stored in the store of models of this party."""
-        job_id, party, name, _ = _component()
-        made = self._models.made_by(job_id, party, name)
+        """Return what the newest run, or a version of the task, has stored in the store of models of this party."""
+        job_id, party, name, body = _component()
+        made = self._models.made_by(job_id, party, name, _version(body))
         if not made:
             return ok({}, "no data", meta={})
         data = {one.reference.output: self._models.value(one, _MOST_SHOWN) for one in made}
@@ -240,6 +260,11 @@ def _component() -> tuple[str, Party, str, dict[str, Any]]:
     """Return the job, the party and the component of the request, and its body."""
     body = arguments(*_NEEDED)
     return read_job_id(body), read_party(body), read_component(body), body
+
+
+def _version(body: dict[str, Any]) -> int | None:
+    """Return the version of the task that is asked for; None: the newest one."""
+    return None if body.get("task_version") is None else read_whole(body, "task_version", 0)
 
 
 def _about(model: StoredModel) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import io
 import json
 import tarfile
 import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -57,6 +58,14 @@ def test_metrics(world: World, job_id: str) -> None:
     said = world.ask("tracking/component/metric/all", of(job_id))["data"]
     assert said["train"]["sum"] == {"data": [["total", 20], ["n", 2]], "meta": {"unit": "ones"}}
     assert world.ask("tracking/component/metrics", of(job_id, role="host", party_id=10000))["data"] == {}
+    with world.store.transaction() as tx:
+        tx.save_metrics([Metric(replace(key, version=1), "train", "sum", (("total", 7),), {})], START)
+    for version, total in ((None, 7), (0, 20), (1, 7)):
+        body = of(job_id) if version is None else of(job_id, task_version=version)
+        said = world.ask("tracking/component/metric/all", body)["data"]
+        assert said["train"]["sum"]["data"][0] == ["total", total], version
+    assert world.ask("tracking/component/metric/all", of(job_id, task_version=2))["data"] == {}
+    assert world.ask("tracking/component/metric/all", of(job_id, task_version=-1))["retcode"] == 101
 
 
 def test_one_metric(world: World, job_id: str) -> None:
@@ -141,6 +150,11 @@ def test_where_the_output_tables_are(world: World, job_id: str) -> None:
     world.add_output(job_id, world.add_table("out", "made", []))
     said = world.ask("tracking/component/output/data/table", of(job_id))
     assert said["data"] == [{"table_name": "made", "table_namespace": "out", "data_name": "made"}]
+    for version, count in ((0, 1), (1, 0)):
+        said = world.ask("tracking/component/output/data/table", of(job_id, task_version=version))
+        assert len(said.get("data", ())) == count, said
+    said = world.ask("tracking/component/output/data/table", of(job_id, role="host", party_id=10000, task_version=0))
+    assert (said["retcode"], said["retmsg"][:12]) == (101, "task_version")
     said = world.ask("tracking/component/output/data/table", of(job_id, component_name="other"))
     there_is = f"No found component: job {job_id} has no other; it has toy_0"
     assert (said["retcode"], said["retmsg"]) == (100, there_is)

@@ -161,7 +161,8 @@ def test_a_component_shows_what_its_newest_run_has_stored(world: World) -> None:
         "module_name": "Fit", "model_id": job_id, "model_version": 1, "type_name": "json_model",
         "sha256": newest.sha256, "bytes": newest.size, "metadata": {"rows": 3},
     }  # fmt: skip
-    for nothing in ({"component_name": "match_0"}, {"role": "host", "party_id": 10000}):
+    assert world.ask("tracking/component/output/model", {**named, "task_version": newest.task_version}) == said
+    for nothing in ({"component_name": "match_0"}, {"role": "host", "party_id": 10000}, {"task_version": 9}):
         assert world.ask("tracking/component/output/model", named | nothing) == {
             "retcode": 0, "retmsg": "no data", "data": {}, "meta": {}}
 
