@@ -20,11 +20,11 @@ from fate_flow.core.model.status import JobStatus
 from fate_flow.services.context.space import no_space
 from fate_flow.store.views import board as board_lists
 from fate_flow.store.views.server_state import EngineUse
-from fate_flow.store.views.times.usage import Reservation
+from fate_flow.store.views.times.usage import end_of_quarters
 from fate_flow.web.board import Board
 from fate_flow.web.charts.drawing import SIZES as SIZES_OF_CHARTS
 from fate_flow.web.charts.drawing import laid_out
-from fate_flow.web.charts.usage import DAY, end_of_quarters, usage_blocks, usage_of
+from fate_flow.web.charts.usage import usage_blocks
 from fate_flow.web.jobs.conditions import with_conditions
 from fate_flow.web.jobs.document_changes import MANY_VALUES, Changes, KeptChanges, contents
 from fate_flow.web.jobs.folded_graph import folded
@@ -87,13 +87,9 @@ class _Views:
         sizes = tuple((one.cores, one.memory) for one in engines)
         kept = self._usage_kept
         if kept is None or kept[:2] != (end, sizes):
-            blocks = usage_blocks(usage_of(*self._reservations(end)), engines)
+            blocks = usage_blocks(self._queries.usage(end), engines)
             kept = self._usage_kept = (end, sizes, [laid_out(one) for one in blocks])
         return kept[2]
-
-    def _reservations(self, end: int) -> tuple[Sequence[Reservation], int, int]:
-        found, complete_from = self._queries.reservations(end - DAY)
-        return found, end, complete_from
 
     def jobs(self) -> Response:
         given = {key: value.strip() for key, value in request.args.items()}

@@ -10,6 +10,7 @@ from fate_flow.cli.connection.client import Client
 from fate_flow.cli.console.display import show
 from fate_flow.cli.input import options
 from fate_flow.cli.input.options import given, with_client
+from fate_flow.cli.output.lists import print_reserved, show_as
 from fate_flow.cli.output.lists_of_jobs import print_resources
 from fate_flow.cli.output.named_jobs import show_with_jobs
 
@@ -31,6 +32,17 @@ def query(client: Client, as_json: bool | None) -> None:
     Example: flow resource query
     """
     show_with_jobs(client.post("resource/query", {}), as_json, print_resources)
+
+
+@resource.command()
+@options.form()
+@with_client
+def history(client: Client, as_json: bool | None) -> None:
+    """Show the cores and memory that jobs had reserved at this party in the last day, as means of 15 minutes.
+
+    Example: flow resource history
+    """
+    show_as(client.post("resource/history", {}), as_json, print_reserved)
 
 
 @resource.command("return")

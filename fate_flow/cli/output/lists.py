@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 import click
@@ -277,6 +278,16 @@ def _free_of(engine: Row) -> str:
     if engine.get("f_gpus"):
         free += f" and {engine.get('f_remaining_gpus')} of {engine.get('f_gpus')} GPUs"
     return free
+
+
+def print_reserved(data: Row) -> None:
+    """Print the answer of `resource history`: a row for each time in which nothing changed."""
+    rows = []
+    for what, found in groupby(data.get("reserved") or (), lambda one: (one.get("cores"), one.get("memory"))):
+        every = list(found)
+        rows.append((short_moment(every[0].get("begin")), short_moment(every[-1].get("end")), *what))
+    print_table(("from", "to", "cores", "MB"), rows)
+    click.echo(one_line(f"of {data.get('cores')} cores and {data.get('memory') or 'unlimited'} MB of memory now"))
 
 
 def print_granted(data: Row) -> None:

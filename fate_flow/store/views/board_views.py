@@ -52,9 +52,10 @@ from fate_flow.store.views.job_search import (
 )
 from fate_flow.store.views.metrics import joined
 from fate_flow.store.views.read_only import ReadOnly, read_again
+from fate_flow.store.views.server_state import EngineUse, engines_in_use
 from fate_flow.store.views.snapshots import JobSnapshot, QueuePage, QueuePlace, reviews_page, snapshot_of, waiting_page
 from fate_flow.store.views.times.job_times import JobTimes, SharePlace, job_times
-from fate_flow.store.views.times.usage import Reservation, reservations_since
+from fate_flow.store.views.times.usage import DAY, Usage, reservations_since, usage_of
 from fate_flow.store.views.wait_reasons import WAIT_FIELDS, Moving, moving_of, with_wait_reasons
 
 
@@ -124,10 +125,17 @@ class BoardViews(ReadOnly):
             return reviews_page(tx, behind)
 
     @read_again
-    def reservations(self, since: int) -> tuple[tuple[Reservation, ...], int]:
-        """Return what jobs had reserved here since then, and from which time on none is missing."""
-        with self._reading():
-            return reservations_since(since)
+    def usage(self, end: int) -> Usage:
+        """Return what jobs had reserved here in the day before `end`, an end of a quarter of an hour."""
+        with self._one_query():
+            found, complete_from = reservations_since(end - DAY)
+        return usage_of(found, end, complete_from)
+
+    @read_again
+    def engines(self) -> tuple[EngineUse, ...]:
+        """Return what the engines of this party have, and what is free of it."""
+        with self._one_query():
+            return engines_in_use()
 
     @read_again
     def task(self, job_id: str, name: str, until: int | None = None) -> TaskShares | None:

@@ -155,6 +155,13 @@ LISTS = {
         "demo b? 0 1 disabled",
         """older: --from '1/it'"'"'s/b'""",
     ]),
+    "what was reserved": (("resource", "history"), {"reserved": [
+        {"begin": None, "end": None, "cores": 2.5, "memory": 0.0},
+        {"begin": None, "end": None, "cores": 2.5, "memory": 0.0},
+        {"begin": None, "end": None, "cores": 1.0, "memory": 9.5},
+    ], "cores": 8, "memory": 0}, [
+        "from to cores MB", "2.5 0.0", "1.0 9.5", "of 8 cores and unlimited MB of memory now",
+    ]),
     "jobs of a table": (("table", "tracking-job", *TABLE), {"count": 2, "job": ["42", "43"]}, [
         "job name status created", "42", "43",
     ]),

@@ -58,6 +58,7 @@ COMMANDS = [
     (("task", "query", *J, "-l", "9", "--page", "2"), "job/task/query", {"job_id": "42", "limit": 9, "page": 2}),
     (("task", "query", *SEAT, "-s", "success"), "job/task/query", {**SEAT_BODY, "status": "success"}),
     (("resource", "query"), "resource/query", {}),
+    (("resource", "history"), "resource/history", {}),
     (("resource", "return", *J), "resource/return", {"job_id": "42"}),
     (("data", "upload-history"), "data/upload/history", {"limit": 10}),
     (("data", "upload-history", "-l", "20", *J), "data/upload/history", {"limit": 20, "job_id": "42"}),

@@ -8,9 +8,9 @@ import pytest
 
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.views.server_state import EngineUse
-from fate_flow.store.views.times.usage import Reservation
+from fate_flow.store.views.times.usage import DAY, QUARTER, Reservation, Usage, end_of_quarters, usage_of
 from fate_flow.web.charts.drawing import drawn
-from fate_flow.web.charts.usage import DAY, QUARTER, Usage, end_of_quarters, usage_blocks, usage_of
+from fate_flow.web.charts.usage import usage_blocks
 from fate_flow.web.charts.values import Chart
 from tests.kit.api.client_world import START, make_world
 from tests.kit.web.browser import Browser, counted_queries
@@ -59,6 +59,10 @@ def test_the_overview_shows_it_and_reads_it_once_a_quarter(tmp_path: Path) -> No
     assert counts == [1, 0]
     assert "Cores reserved, last day" in page.readable
     assert [row for row in ("6 ", "4.5 ") if row in page.readable] == ["6 ", "4.5 "]
+    said = world.ask("resource/history", {})["data"]
+    newest = [(one["end"] - one["begin"], one["cores"]) for one in said["reserved"][-3:]]
+    assert newest == [(QUARTER, 0), (QUARTER, 6), (QUARTER, 4.5)]
+    assert (len(said["reserved"]), said["reserved"][-1]["end"], said["cores"]) == (96, END, 20)
 
 
 def test_more_jobs_than_are_read_make_the_time_shorter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,9 +70,7 @@ def test_more_jobs_than_are_read_make_the_time_shorter(tmp_path: Path, monkeypat
     world = make_world(tmp_path)
     for number in range(4):
         world.add_job(
-            status=JobStatus.SUCCESS, f_apply_resource_time=START - 900, f_return_resource_time=START + number,
-            f_cores=1, f_end_time=START + number,
+            status=JobStatus.SUCCESS, f_apply_resource_time=END - 5 * QUARTER, f_cores=1, f_memory=10,
+            **dict.fromkeys(("f_return_resource_time", "f_end_time"), END - (4 - number) * QUARTER),
         )  # fmt: skip
-    found, complete_from = world.services.views.board.reservations(START - DAY)
-    assert (len(found), complete_from) == (2, START + 2)
-    assert found[0] == Reservation(START - 900, START + 3, 1, 0)
+    assert world.services.views.board.usage(END) == Usage(END, (1.0, 0.0), (10.0, 0.0))

@@ -8,7 +8,17 @@ from flask import Blueprint, Response
 
 from fate_flow.api.http.arguments import JOB, read_job_id, read_text
 from fate_flow.api.http.caller import caller
-from fate_flow.api.http.declared import TEXT, YES_NO, a_list, an_object, declared, described
+from fate_flow.api.http.declared import (
+    COUNT,
+    NUMBER,
+    TEXT,
+    TIME,
+    YES_NO,
+    a_list,
+    an_object,
+    declared,
+    described,
+)
 from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, failed, ok, silent_json
 from fate_flow.api.v1.rendering import engine
@@ -17,6 +27,7 @@ from fate_flow.core.access.client_roles import OPERATE, READ
 from fate_flow.core.model.errors import JobNotFound
 from fate_flow.core.model.job import Job
 from fate_flow.core.model.resources import name_in_fate
+from fate_flow.store.views.times.usage import QUARTER, end_of_quarters
 
 _UNKNOWN_JOB = 100
 
@@ -46,6 +57,27 @@ def blueprint(services: Services) -> Blueprint:
             "use_resource_job": holders, "computing_engine_resource": engine.rendered_engine(found),
             "engines": list(map(engine.rendered_engine, every)),
         }, **jobs_beside(views, (one["job_id"] for one in holders)))
+
+    @resources.post("/history")
+    @declared(
+        "Show what jobs have reserved here in the last day: the mean of each quarter of an hour that is over.", READ,
+        data=an_object({
+            "reserved": described(
+                a_list(an_object({"begin": TIME, "end": TIME, "cores": NUMBER, "memory": NUMBER}, title="Reserved")),
+                "Oldest first, memory in MB; less than a day if more jobs have ended than one request reads.",
+            ),
+            "cores": described(COUNT, "All of this party now."), "memory": described(COUNT, "In MB; 0: not limited."),
+        }),
+    )
+    def history() -> Response:
+        usage, engines = views.board.usage(end_of_quarters(services.context.clock())), views.board.engines()
+        return ok({
+            "reserved": [
+                {"begin": begin, "end": begin + QUARTER, "cores": cores, "memory": memory}
+                for begin, cores, memory in usage.quarters
+            ],
+            "cores": sum(one.cores for one in engines), "memory": sum(one.memory for one in engines),
+        })
 
     @resources.post("/return")
     @declared("Release what a job that does not run holds here.", OPERATE, needs=JOB, data=_RETURNED)

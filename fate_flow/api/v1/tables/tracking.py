@@ -190,8 +190,7 @@ class _TrackingRoutes:
         return tar_response(f"job_{job_id}_{name}_{party.role}_{party.party_id}_output_data.tar.gz", members)
 
     @declared(
-        "List a component's output tables: what it has published, or all of a version of the task that this party runs.",
-        READ,
+        "List a component's output tables: what it has published, or all of a version of a task that runs here.", READ,
         needs=COMPONENT, takes=_VERSION, data=OUTPUT_TABLES, aside=JOBS_BESIDE, relays=True,
     )
     def output_tables(self) -> Response:
