@@ -12,7 +12,7 @@ from fate_flow.cli.input import options
 from fate_flow.cli.input.options import given, with_client
 from fate_flow.cli.input.submit_files import overlaid
 from fate_flow.cli.output.counts import check_counts_all, count_all, print_number
-from fate_flow.cli.output.lists import print_facts, print_sources, print_table_info, show_as
+from fate_flow.cli.output.lists import print_facts, print_rows, print_sources, print_table_info, show_as
 from fate_flow.cli.output.lists_of_jobs import print_jobs_of_table, print_tables
 from fate_flow.cli.output.named_jobs import show_with_jobs
 
@@ -93,6 +93,19 @@ def add(client: Client, conf_path: str) -> None:
     Example: flow table add -c bind.json
     """
     show(client.submit("table/add", overlaid(conf_path)))
+
+
+@table.command()
+@options.namespace(required=True)
+@options.table_name(required=True)
+@options.form()
+@with_client
+def preview(client: Client, as_json: bool | None, **body: Any) -> None:
+    """Show the first 100 rows of a table; `flow data download` has all.
+
+    Example: flow table preview -n demo -t site_a
+    """
+    show_as(client.post("table/preview", body), as_json, print_rows)
 
 
 @table.command()

@@ -111,6 +111,13 @@ def print_table_info(data: Row) -> None:
     })
 
 
+def print_rows(data: Row) -> None:
+    """Print the answer of `table preview`."""
+    rows = data.get("data") or ()
+    click.echo(f"{len(rows)} of {counted(int(data.get('count') or 0), 'row')}")
+    print_table(tuple(map(str, data.get("header") or ())), rows)
+
+
 def print_sources(rows: Sequence[Row]) -> None:
     """Print the answer of `table tracking-source`."""
     columns = ("parent_table_namespace", "parent_table_name", "source_table_namespace", "source_table_name")

@@ -202,8 +202,7 @@ def test_a_gang_that_began_again_shows_both_attempts(board: Boards) -> None:
     board.look("workers of a partner", "partner_workers")
     board.open(guest, f"jobs/{job_id}/tasks/train/usage", "Reserved and used", "usage")
     cells = "[...document.querySelectorAll('#head-workers ~ .wide tbody td')].map((one) => one.textContent)"
-    _process, seconds, processor_seconds, *_ = board.window.run(f"return {cells}")
-    assert float(seconds) > 0
+    _process, _seconds, processor_seconds, *_ = board.window.run(f"return {cells}")     # it lasts 0.0 s at times
     assert float(processor_seconds) > 0, "a worker of less than a second has what the kernel has counted"
     board.open(cluster.host, f"jobs/{job_id}/tasks/train", "Only guest 9999, the initiator of the job, knows")
     board.open(cluster.host, f"jobs/{job_id}/history", "SIGKILL")

@@ -7,6 +7,7 @@ import pytest
 from fate_flow.core.access.client_roles import APPROVE, AUDIT, OPERATE, READ, SUBMIT
 from fate_flow.core.model.status import JobStatus
 from tests.kit.api.client_world import START
+from tests.kit.waiting import eventually
 from tests.kit.web.chromium import Chromium
 from tests.kit.web.site import Site
 
@@ -45,7 +46,7 @@ def test_tab_reaches_every_control_in_order_and_shows_where_it_is(site: Site) ->
 
 def walked(window: Chromium) -> list[str]:
     """Go through the page by the tab key, once around; what is missed, out of order, or not to be seen."""
-    names = window.run(CONTROLS)
+    names = eventually(lambda: window.run(CONTROLS), "controls: a busy browser may not have begun with the page yet")
     assert len(names) > 5
     found, seen = [], list[int]()
     for _ in range(MOST_STOPS):

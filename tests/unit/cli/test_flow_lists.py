@@ -162,6 +162,9 @@ LISTS = {
     ], "cores": 8, "memory": 0}, [
         "from to cores MB", "2.5 0.0", "1.0 9.5", "of 8 cores and unlimited MB of memory now",
     ]),
+    "rows of a table": (("table", "preview", *TABLE), {
+        "namespace": "demo", "table_name": "site_a", "count": 2000, "header": ["id", "x"], "data": [["a\x1b", "1"]],
+    }, ["1 of 2000 rows", "id x", "a? 1"]),
     "jobs of a table": (("table", "tracking-job", *TABLE), {"count": 2, "job": ["42", "43"]}, [
         "job name status created", "42", "43",
     ]),

@@ -66,6 +66,7 @@ COMMANDS = [
     (("table", "list", "-l", "50", "--origin", "output", "-n", "demo", "--from", "1/demo/site_a"), "table/search",
      {"limit": 50, "origin": "output", "namespace": "demo", "from": "1/demo/site_a"}),
     (("table", "info", *TABLE), "table/table_info", TABLE_BODY),
+    (("table", "preview", *TABLE), "table/preview", TABLE_BODY),
     (("table", "delete", *TABLE), "table/delete", TABLE_BODY),
     (("table", "delete", *SEAT), "table/delete", SEAT_BODY),
     (("table", "disable", *TABLE), "table/disable", TABLE_BODY),
