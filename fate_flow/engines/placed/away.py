@@ -68,10 +68,11 @@ class NodeAgent(agent.Agent):
         return end
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the worker to its end; return the exit code for the cluster: 0 if the end has reached the server."""
+def main(argv: Sequence[str], output: Path | None = None) -> int:
+    """Run the worker to its end; return the exit code for the cluster: 0 if the end has reached the server.
+
+    `output`: the file of this host into which the cluster speaks, if it is for the server."""
     signal.signal(TIME_IS_OVER, signal.SIG_IGN)      # until the agent can take it: it would end this process
-    output = output_file()
     base, os.environ[WORKER] = Path(argv[0]), argv[1]
     try:
         with scratch(base) as root:
@@ -143,4 +144,4 @@ def output_file() -> Path | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:], output_file()))

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -83,14 +83,25 @@ def build_slurm(parts: EngineParts, one: EngineSettings) -> PlacedWorkers:
     )
     if one.shared_home:
         return workers_on(cluster, parts, one, conduct)
-    base = str(one.scratch / prefix.rstrip("-"))
-    return workers_on(cluster, parts, one, replace(
-        conduct,
-        runner=lambda folder: [python, "-P", "-m", _AWAY, base, folder.name],
-        env=way_of_staged(parts, one, f"{one.section}.shared_home: true for nodes that see the home"),
-        secrets=lambda worker_id: {TOKEN: staged_token(parts.secret, worker_id)},
-        hint=_AWAY_HINT,
+    return workers_on(cluster, parts, one, conduct_away(
+        conduct, parts, one, [python, "-P", "-m", _AWAY], one.scratch,
+        lambda worker_id: {TOKEN: staged_token(parts.secret, worker_id)},
     ), StagedWorkers)  # fmt: skip
+
+
+def conduct_away(
+    conduct: Conduct, parts: EngineParts, one: EngineSettings, argv: Sequence[str], scratch: Path,
+    secrets: Callable[[str], Mapping[str, str]],
+) -> Conduct:  # fmt: skip
+    """Return how an engine behaves whose hosts do not see the home; `argv`: of the agent there. Raises BadSettings."""
+    base = str(scratch / conduct.prefix.rstrip("-"))
+    return replace(
+        conduct,
+        runner=lambda folder: [*argv, base, folder.name],
+        env=way_of_staged(parts, one, f"{one.section}.shared_home: true for nodes that see the home"),
+        secrets=secrets,
+        hint=_AWAY_HINT,
+    )
 
 
 def way_of_staged(parts: EngineParts, one: EngineSettings, instead: str) -> Mapping[str, str]:

@@ -13,10 +13,10 @@ from fate_flow.core.values.dataclass import dataclass
 from fate_flow.settings.engines.engine_settings import EngineSettings, read_size
 from fate_flow.settings.engines.labels import read_labels
 from fate_flow.settings.engines.partners import read_partners
+from fate_flow.settings.engines.scratch import SCRATCH, read_scratch, read_shared_home
 from fate_flow.settings.reading.section import Section
 
 SLURM = "slurm"
-_SCRATCH = Path("/tmp")          # noqa: S108  # the agent makes a folder of its own there, and checks whose it is
 _FEATURES = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:=+-]*(&[A-Za-z0-9_][A-Za-z0-9_.:=+-]*)*")
 
 
@@ -45,7 +45,7 @@ class SlurmSettings(EngineSettings):
     poll_seconds: float = 5.0
     settle_seconds: float = 30.0
     shared_home: bool = True                 # whether the nodes see the home; else workers are staged
-    scratch: Path = _SCRATCH                 # on nodes without the home: where folders of workers are made
+    scratch: Path = SCRATCH                  # on nodes without the home: where folders of workers are made
 
 
 def read_slurm(section: Section) -> SlurmSettings:
@@ -65,27 +65,9 @@ def read_slurm(section: Section) -> SlurmSettings:
         longest_time=section.whole("longest_time", 0),
         poll_seconds=section.number("poll_seconds", 5.0, 0.1),
         settle_seconds=section.number("settle_seconds", 30.0),
-        shared_home=section.flag("shared_home", True),
-        scratch=_scratch(section),
+        shared_home=read_shared_home(section),
+        scratch=read_scratch(section),
     )
-
-
-def _scratch(section: Section) -> Path:
-    """Read a folder of the nodes. Raises BadSettings."""
-    text = section.text("scratch")
-    if not text:
-        return _SCRATCH
-    if section.flag("shared_home", True):
-        raise BadSettings(
-            f"{section.name('scratch')}: {text!r} has no effect, since workers run in the home that the nodes see: "
-            f"leave it out, or set {section.name('shared_home')} to false"
-        )
-    if not text.startswith("/") or set(text) & set("%\\\n") or ".." in text.split("/"):
-        raise BadSettings(
-            f"{section.name('scratch')}: {text!r} is not the absolute path of a folder of the nodes, without %, \\ "
-            "and .."
-        )
-    return Path(text)
 
 
 def _features(section: Section, shares: Iterable[SlurmShare]) -> Mapping[str, str]:
