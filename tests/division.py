@@ -41,6 +41,7 @@ SECONDS: dict[str, float] = {
     "tests/integration/engine/test_engine_strays.py": 6,
     "tests/integration/engine/test_engine_survival.py": 7,
     "tests/integration/engine/test_ray_runners.py": 13,
+    "tests/integration/engine/test_ray_runners_elsewhere.py": 13,
     "tests/integration/fate_2/test_real_dags.py": 25,
     "tests/integration/jobs/test_real_clients.py": 6,
     "tests/integration/jobs/test_real_intersection.py": 13,

@@ -27,6 +27,7 @@ from fate_flow.core.values.dataclass import dataclass
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.records.measures.kept_measures import KeptMeasures
 from fate_flow.relay.wakeup import Wakeup
+from fate_flow.server.engines.kinds import outputs_of_jobs
 from fate_flow.server.other_parties.answer_keys import expecting_answers
 from fate_flow.server.other_parties.inquirers import call_back_of, inquirer_of, waiting_at_once
 from fate_flow.server.other_parties.party_routes import with_joined_routes
@@ -167,6 +168,7 @@ class HttpProcesses:
             settings.shared, settings.jobs_dir, secret_of(settings), settings.limits.server_silence,
             settings.limits.staged_output_max_bytes, lambda job_id: wake((job_id,), False, False, "", ()),
             lambda: text_for_parties(settings.party_id) if disk().is_short() else "",
+            outputs_of_jobs(settings, secret_of(settings)),
         )  # fmt: skip
 
 

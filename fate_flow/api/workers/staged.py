@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import wraps
@@ -23,12 +24,15 @@ from fate_flow.core.model.job import Worker
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local.worker import Exit, Started
+from fate_flow.engines.placed.cluster import Unreadable
 from fate_flow.engines.staged.digests import Digests
 from fate_flow.engines.staged.documents import NotStaged, Staged, There, staged
 from fate_flow.engines.staged.folder import Incoming, Refusal, StagedFolder
-from fate_flow.engines.staged.places import MOST_FILES, PIECE, StagedFile
+from fate_flow.engines.staged.places import MOST_FILES, PIECE, StagedFile, sign_of
 from fate_flow.store.contract.transaction import Store
 from fate_flow.store.contract.transaction_retry import Retry
+
+log = logging.getLogger(__name__)
 
 _DIGEST_SECONDS = 5.0            # as long as one request waits for the digests of inputs
 _MOST_KNOWN = 256
@@ -37,6 +41,11 @@ _MOST_KNOWN = 256
 def staged_token(secret: bytes, worker_id: str) -> str:
     """Return the token of the agent of a worker; derived from its id, so a repeated launch has the same token."""
     return hmac.new(secret, f"staged:{worker_id}".encode(), sha256).hexdigest()
+
+
+def claim_token(secret: bytes, worker_id: str) -> str:
+    """Return what the agent of a worker shows to get its token, where others may read what it starts with."""
+    return hmac.new(secret, f"claim:{worker_id}".encode(), sha256).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,9 @@ class StagedSettings:
     most_bytes: int                            # that one worker may send
     wake: Callable[[str], None]                # the scheduler, for a job
     no_space: Callable[[], str] = lambda: ""   # why nothing is taken now; empty: there is space
+    printed: Callable[[Worker], str] = lambda _: ""
+    """What the job of a worker has printed, as its cluster says: an agent with a claim token has its sign there. Raises
+    Unreadable."""
 
 
 @dataclass
@@ -61,21 +73,26 @@ class _Routes:
     known: dict[tuple[str, There], Staged] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
     incoming: dict[Path, Incoming] = field(default_factory=dict)          # what each worker has sent
+    strangers: dict[str, None] = field(default_factory=dict)              # workers whose claim token others have shown
 
     def worker(self, worker_id: str) -> Worker:
         """Return the worker whose token the caller has. Raises Refusal."""
+        found = self._row(worker_id, staged_token(self.settings.secret, worker_id))
+        if found is None or found.status is WorkerStatus.EXITED:
+            raise _over(worker_id)
+        return found
+
+    def _row(self, worker_id: str, expected: str) -> Worker | None:
+        """Return what is stored of the worker, if the caller has this token. Raises Refusal."""
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if not hmac.compare_digest(token.encode(), staged_token(self.settings.secret, worker_id).encode()):
+        if not hmac.compare_digest(token.encode(), expected.encode()):
             raise Refusal(401, "Authorization: this is not the token of this worker")
 
         def read() -> Worker | None:
             with self.store.reading() as tx:
                 return tx.worker(worker_id)
 
-        found = self.retry(read)
-        if found is None or found.status is WorkerStatus.EXITED:
-            raise Refusal(410, f"worker {worker_id} has ended for the server: its token does not count any more")
-        return found
+        return self.retry(read)
 
     def folder(self, worker: Worker) -> StagedFolder:
         folder = Path(worker.handle)
@@ -112,8 +129,39 @@ class _Routes:
         self.known[worker.worker_id, there] = found
         return found
 
-
     # ------------------------------------------------------------------ the routes
+
+    def redeem(self, worker_id: str) -> Response:
+        """Give the token of a worker for its claim token, once, to the agent whose sign its job has printed."""
+        worker = self._row(worker_id, claim_token(self.settings.secret, worker_id))
+        if worker is None or worker.status is WorkerStatus.EXITED:
+            raise _over(worker_id)
+        self._check_sign(worker, _runner())
+        try:
+            self.folder(worker).redeem(_runner())
+        except Refusal:
+            self.settings.wake(worker.task.job_id)
+            raise
+        return jsonify({"token": staged_token(self.settings.secret, worker_id)})
+
+    def _check_sign(self, worker: Worker, runner: str) -> None:
+        try:
+            printed = self.settings.printed(worker)
+        except Unreadable as error:
+            raise Refusal(503, f"what the job of the worker has printed cannot be read now: {error}") from error
+        if sign_of(runner) in printed:
+            return
+        with self.lock:
+            is_new = worker.worker_id not in self.strangers
+            while is_new and len(self.strangers) >= _MOST_KNOWN:
+                self.strangers.pop(next(iter(self.strangers)))
+            self.strangers[worker.worker_id] = None
+        if is_new:
+            log.warning(
+                "worker %s: somebody shows its claim token, and its job has not printed the sign of who that is: no "
+                "token is given", worker.worker_id,
+            )  # fmt: skip
+        raise Refusal(503, "the job of the worker has not printed the sign of this agent: no token is given before")
 
     def manifest(self, worker_id: str) -> Response:
         worker = self.worker(worker_id)
@@ -212,8 +260,8 @@ def blueprint(settings: StagedSettings, store: Store) -> Blueprint:
     routes = _Routes(settings, store)
     found = Blueprint("staged", __name__, url_prefix="/v1/staged/<worker_id>")
     views: tuple[Callable[[str], Response], ...] = (
-        routes.manifest, routes.file, routes.claim, routes.started, routes.alive, routes.grow, routes.put,
-        routes.verify, routes.end,
+        routes.redeem, routes.manifest, routes.file, routes.claim, routes.started, routes.alive, routes.grow,
+        routes.put, routes.verify, routes.end,
     )  # fmt: skip
     for view in views:
         found.add_url_rule(f"/{view.__name__}", view_func=_answering(view), methods=["POST"])
@@ -231,6 +279,10 @@ def _answering(view: Callable[[str], Response]) -> Callable[[str], Response]:
             return answer
 
     return answered
+
+
+def _over(worker_id: str) -> Refusal:
+    return Refusal(410, f"worker {worker_id} has ended for the server: its token does not count any more")
 
 
 def _runner() -> str:

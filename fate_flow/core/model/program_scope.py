@@ -19,6 +19,7 @@ from fate_flow.core.values.dataclass import dataclass
 RAY_ADDRESS = "RAY_ADDRESS"                         # Ray's own names
 RAY_AUTH_MODE = "RAY_AUTH_MODE"
 RAY_TOKEN_PATH = "RAY_AUTH_TOKEN_PATH"
+RAY_JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"      # the environment and the metadata of the job
 FATE_FLOW_RAY_ADDRESS = "FATE_FLOW_RAY_ADDRESS"     # also where a job sets RAY_ADDRESS itself
 
 

@@ -21,7 +21,13 @@ from typing import Any
 from fate_flow.components.base.file_copy import copy_whole
 from fate_flow.components.providers.program_order import WORK, Order
 from fate_flow.core.model.program import InputFile, secret_variables, volume_variable
-from fate_flow.core.model.program_scope import FATE_FLOW_RAY_ADDRESS, RAY_ADDRESS, RAY_AUTH_MODE, RAY_TOKEN_PATH
+from fate_flow.core.model.program_scope import (
+    FATE_FLOW_RAY_ADDRESS,
+    RAY_ADDRESS,
+    RAY_AUTH_MODE,
+    RAY_JOB_CONFIG,
+    RAY_TOKEN_PATH,
+)
 from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local.program_user import ProgramUser, copy_inputs, hand_over
 from fate_flow.engines.local.programs import (
@@ -43,7 +49,7 @@ VOLUMES = "volumes"
 _INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "HOME", "USER", "TMPDIR", "CUDA_VISIBLE_DEVICES")
 """Variables that a program inherits from the server, or from the cluster that runs its worker. Others stay private."""
 _FROM_RAY = (
-    FATE_FLOW_RAY_ADDRESS, RAY_ADDRESS, RAY_AUTH_MODE, RAY_TOKEN_PATH, "RAY_AUTH_TOKEN", "RAY_JOB_CONFIG_JSON_ENV_VAR",
+    FATE_FLOW_RAY_ADDRESS, RAY_ADDRESS, RAY_AUTH_MODE, RAY_TOKEN_PATH, "RAY_AUTH_TOKEN", RAY_JOB_CONFIG,
 )  # fmt: skip
 """Variables that a program inherits where a job of Ray runs its worker (engines/ray/run.py)."""
 _CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")

@@ -25,10 +25,13 @@ from urllib3.exceptions import NameResolutionError, NewConnectionError, ReadTime
 
 from fate_flow.components.base.regular_file import open_regular
 from fate_flow.core.values.dataclass import dataclass
+from fate_flow.engines.placed.cluster import Unreadable
 
+JOBS = "/api/jobs/"
 CONNECT_SECONDS = 5.0
 _PIECE_BYTES = 64 * 1024
 _MOST_TOKEN_BYTES = 16 * 1024
+_MOST_PRINTED_BYTES = 4 * 1024 * 1024
 
 
 class NotSent(Exception):
@@ -74,6 +77,17 @@ class RayClient:
     def get(self, path: str, most_bytes: int) -> RayAnswer:
         """Raises NotSent or NoAnswer."""
         return self._exchange("GET", path, None, most_bytes)
+
+    def printed(self, name: str) -> str:
+        """Return what a job has printed; nothing before it begins. Raises Unreadable."""
+        try:
+            answer = self.get(f"{JOBS}{name}/logs", _MOST_PRINTED_BYTES)
+            if answer.status != 200:
+                raise Unreadable(f"status {answer.status}")
+            found = answer.document()
+        except (NotSent, NoAnswer, ValueError) as error:
+            raise Unreadable(str(error)) from error
+        return str(found.get("logs", "")) if isinstance(found, dict) else ""
 
     def post(self, path: str, document: Mapping[str, Any] | None, most_bytes: int) -> RayAnswer:
         """Raises NotSent or NoAnswer."""

@@ -22,19 +22,24 @@ from typing import Any
 from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local.worker import EXIT
 from fate_flow.engines.placed.cluster import Listed, Placement, Stage, Submission, Taken, Unreadable
-from fate_flow.engines.ray.client import NoAnswer, NoCredentials, NotSent, RayAnswer, RayClient
+from fate_flow.engines.ray.client import JOBS, NoAnswer, NoCredentials, NotSent, RayAnswer, RayClient
 from fate_flow.engines.ray.tables import STATUSES, TITLE, answer_of, cause_of, one_line, waiting_of
 
 log = logging.getLogger(__name__)
 
 FOLDER = "fate_flow_folder"            # in the metadata of a job
-_JOBS = "/api/jobs/"
+_OPEN = "/api/version"                 # a small answer, for which Ray wants its token as for a job
 _MOST_LISTED_BYTES = 64 * 1024 * 1024
 _MOST_BYTES = 1024 * 1024
 _AFTER_GRACE_SECONDS = 10              # for the runner to write the end, before Ray kills it
+_SENDING_SECONDS = 60                  # the same where it is sent to the server, with what the worker has made
 _KEPT_SECONDS = 900.0                  # in Ray's list, after the end of a worker
 _MOST_REMOVED = 20                     # a listing
 _STOP_WAIT = "RAY_JOB_STOP_WAIT_TIME_S"
+_TELLS_ALL = (
+    "it answers callers without its token, so it would show them the claim token of the worker: start Ray with "
+    "RAY_AUTH_MODE=token, or share the home and set shared_home to true"
+)
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,9 @@ class RayCluster:
 
     def submit(self, placement: Placement) -> Submission:
         try:
-            answer = self._client.post(_JOBS, self._document(placement), _MOST_BYTES)
+            if placement.secrets and (why_not := self._why_no_secrets()) is not None:
+                return why_not
+            answer = self._client.post(JOBS, self._document(placement), _MOST_BYTES)
         except NoCredentials as error:
             log.warning("%s: %s", TITLE, error)
             return Submission(Taken.NOT_REACHED, "its token or certificate cannot be read")
@@ -84,9 +91,20 @@ class RayCluster:
             return Submission(Taken.IN_DOUBT, "its answer names another job")
         return Submission(Taken.ACCEPTED)
 
+    def _why_no_secrets(self) -> Submission | None:
+        """Return what becomes of a job with a secret, which Ray shows; None if Ray shows it to those with its token
+        alone. Raises NotSent."""
+        try:
+            status = replace(self._client, token_file=None).get(_OPEN, _MOST_BYTES).status
+        except NoAnswer as error:
+            raise NotSent(str(error)) from error
+        if status >= 500:
+            return Submission(Taken.NOT_REACHED, f"status {status} without its token")
+        return Submission(Taken.REFUSED, _TELLS_ALL) if 200 <= status < 300 else None
+
     def listing(self) -> Sequence[Listed]:
         try:
-            answer = self._client.get(_JOBS, _MOST_LISTED_BYTES)
+            answer = self._client.get(JOBS, _MOST_LISTED_BYTES)
             if answer.status != 200:
                 raise Unreadable(f"status {answer.status}: {one_line(answer.text)}")
             found = answer.document()
@@ -129,7 +147,7 @@ class RayCluster:
     def _stop(self, name: str) -> None:
         """Stop a job. What cannot be reached now is asked again after a listing."""
         try:
-            answer = self._client.post(f"{_JOBS}{name}/stop", None, _MOST_BYTES)
+            answer = self._client.post(f"{JOBS}{name}/stop", None, _MOST_BYTES)
         except (NotSent, NoAnswer) as error:
             log.warning("%s: cannot stop %s: %s", TITLE, name, error)
             return
@@ -148,7 +166,7 @@ class RayCluster:
         old = [one for one in ended if now - self._ended_since[one.name] >= _KEPT_SECONDS and _is_settled(one)]
         for one in old[:_MOST_REMOVED]:
             try:
-                self._client.delete(f"{_JOBS}{one.name}", _MOST_BYTES)
+                self._client.delete(f"{JOBS}{one.name}", _MOST_BYTES)
             except (NotSent, NoAnswer) as error:
                 log.info("%s: cannot remove %s: %s", TITLE, one.name, error)
                 return
@@ -157,8 +175,10 @@ class RayCluster:
         share, need = self._partners.get(placement.partner, self._own), placement.need
         variables = {
             **_variables_of(share.runtime_env), **placement.env,
-            _STOP_WAIT: str(ceil(placement.grace_seconds) + _AFTER_GRACE_SECONDS),
-        }
+            _STOP_WAIT: str(ceil(placement.grace_seconds) + (
+                _SENDING_SECONDS if placement.secrets else _AFTER_GRACE_SECONDS
+            )),
+        }  # fmt: skip
         asked: dict[str, Any] = {
             "entrypoint_num_gpus": need.gpus, "entrypoint_memory": need.memory_mb * 1024 * 1024,
             "entrypoint_resources": {
@@ -170,7 +190,8 @@ class RayCluster:
             # The process that Ray waits for has to be ours, not a shell above it.
             "entrypoint": f"exec {shlex.join(placement.argv)}",
             "submission_id": placement.name,
-            "metadata": {FOLDER: str(placement.folder)},
+            # Of all that Ray knows of a job, its metadata are in the fewest places (docs/guides/ray.md).
+            "metadata": {FOLDER: str(placement.folder), **placement.secrets},
             "runtime_env": {**share.runtime_env, "env_vars": variables},
             # Without any resource Ray would run it on its head.
             "entrypoint_num_cpus": max(1, min(need.cores, share.driver_cores or need.cores)),

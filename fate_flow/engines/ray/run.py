@@ -18,10 +18,15 @@ from fate_flow.engines.placed import run
 
 
 def main(argv: Sequence[str]) -> int:
+    begin()
+    return run.main(argv)
+
+
+def begin() -> None:
+    """Make this process, which is the job, end with Ray, and keep what Ray tells its jobs."""
     proc.die_with_parent(os.getppid(), signal.SIGTERM)
     if address := os.environ.get(RAY_ADDRESS):
         os.environ[FATE_FLOW_RAY_ADDRESS] = address
-    return run.main(argv)
 
 
 if __name__ == "__main__":

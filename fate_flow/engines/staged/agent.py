@@ -43,7 +43,7 @@ from fate_flow.engines.staged.documents import ALIVE
 from fate_flow.engines.staged.fetch import Damaged, Fetched, fetch
 from fate_flow.engines.staged.loopback import Loopback
 from fate_flow.engines.staged.pinned import PinnedClient, ServerAt, WrongServer
-from fate_flow.engines.staged.places import ADDRESS, INDEX, PIN, ROOT, TOKEN, TOKENS, WORKER, WORKERS
+from fate_flow.engines.staged.places import ADDRESS, CLAIM, INDEX, PIN, ROOT, TOKEN, TOKENS, WORKER, WORKERS
 from fate_flow.engines.staged.sending import Growing, send_outputs
 from fate_flow.engines.staged.server import Over, Refused, Server
 
@@ -212,6 +212,7 @@ def main(argv: Sequence[str], made: Callable[[Server], Agent] = Agent) -> int:
     if list(argv) not in (["fetch"], ["run"]):
         log.error("usage: python -m fate_flow.engines.staged.agent fetch|run")
         return _BAD_ORDER
+    has_claim = CLAIM in os.environ
     try:
         worker_id, token = _worker_and_token()
         at = ServerAt.of(os.environ[ADDRESS], os.environ[PIN])
@@ -222,7 +223,8 @@ def main(argv: Sequence[str], made: Callable[[Server], Agent] = Agent) -> int:
     except ValueError as error:
         log.error("%s", error)
         return _BAD_ORDER
-    return _served(argv[0], client, at, made, worker_id, root)
+    loopback = Loopback(at, log.error)
+    return _served(argv[0], Server(client, worker_id, root, loopback.port), loopback, made, has_claim=has_claim)
 
 
 def _worker_and_token() -> tuple[str, str]:
@@ -230,7 +232,7 @@ def _worker_and_token() -> tuple[str, str]:
 
     Raises KeyError, ValueError."""
     if WORKERS not in os.environ:
-        return os.environ[WORKER], proc.take_variable(TOKEN)
+        return os.environ[WORKER], proc.take_variable(CLAIM if CLAIM in os.environ else TOKEN)
     tokens = {name: proc.take_variable(name) for name in [*os.environ] if name.startswith(TOKENS)}
     number, workers = os.environ[INDEX], os.environ[WORKERS].split()
     if not number.isdecimal() or int(number) >= len(workers):
@@ -239,12 +241,12 @@ def _worker_and_token() -> tuple[str, str]:
 
 
 def _served(
-    what: str, client: PinnedClient, at: ServerAt, made: Callable[[Server], Agent], worker_id: str, root: Path
+    what: str, server: Server, loopback: Loopback, made: Callable[[Server], Agent], *, has_claim: bool
 ) -> int:
-    loopback = Loopback(at, log.error)
-    server = Server(client, worker_id, root, loopback.port)
-    agent = made(server)
+    agent, root = made(server), server.root
     try:
+        if has_claim:
+            server.redeem()
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         if what == "fetch":
             fetch(server)
@@ -261,7 +263,7 @@ def _served(
         return _FAILED
     finally:
         loopback.close()
-        client.close()
+        server.client.close()
     shutil.rmtree(root, ignore_errors=True)
     return code
 

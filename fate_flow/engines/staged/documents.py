@@ -29,11 +29,12 @@ from fate_flow.engines.local.worker import ARRIVED, CLAIMED, EXIT, GO, LAUNCH, R
 from fate_flow.engines.staged.places import MOST_FILES, checked_place
 
 CONFIG = "config.yaml"
+REDEEMED = "redeemed"            # in the folder of a worker: the agent that has got its token for its claim token
 INCOMING = "incoming"            # in the folder of a worker: what the other host has sent so far
 ALIVE = "run/alive"              # on the other host: rewritten while the server answers
 STATE = frozenset({
     CLAIMED, EXIT, RUNNER, STOP, ARRIVED, GO, USAGE, "placed.json", "submitted.json", "pending.json", "grown.json",
-    SECOND, INCOMING,
+    SECOND, INCOMING, REDEEMED,
 })  # fmt: skip
 """Files of a folder that say how the worker is. Only the server writes them here; nothing of them is staged."""
 

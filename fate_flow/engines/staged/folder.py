@@ -7,6 +7,7 @@ claim as `claimed`, the end as `exit.json`, which comes last.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 from collections.abc import Sequence
@@ -31,11 +32,17 @@ from fate_flow.engines.local.worker import (
     read_json,
     write_atomically,
 )
-from fate_flow.engines.staged.documents import INCOMING, STATE, Staged, back_home
+from fate_flow.engines.staged.documents import INCOMING, REDEEMED, STATE, Staged, back_home
 from fate_flow.engines.staged.places import MOST_FILES, StagedFile, digest_of
+
+log = logging.getLogger(__name__)
 
 GROWN = "grown.json"             # how much of each growing file was taken
 _MOST_GROWN = 1 << 30            # bytes of one growing file
+_USED_TWICE = (
+    "its claim token was used twice, by processes that can both print into the output of its job: nobody knows which "
+    "of the two is the worker, and nothing of either is taken"
+)
 
 
 class Refusal(Exception):
@@ -75,20 +82,40 @@ class StagedFolder:
         """Claim the worker for this agent; again for the same one. Raises Refusal if somebody else has claimed it."""
         if Stop.read(self.folder) is not None and claim(self.folder):
             write_atomically(self.folder / EXIT, Exit(None, None, "stopped").to_json())
-        draft = self.folder / f".claimed.{os.getpid()}.{threading.get_ident()}"
-        draft.write_text(json.dumps({"pid": 0, "started": 0, "runner": runner}))
-        try:
-            os.link(draft, self.folder / CLAIMED)
-        except FileExistsError:
+        if not self._is_first(CLAIMED, runner):
             self._note_second(runner)
             self.check(runner)
+
+    def redeem(self, runner: str) -> None:
+        """Note that this agent gets the token of the worker for its claim token; again for the same one.
+
+        Raises Refusal if another one has got it: then the worker ends."""
+        if self._is_first(REDEEMED, runner) or self._runner_in(REDEEMED) == runner:
+            return
+        log.error("%s: %s", self.folder, _USED_TWICE)
+        claim(self.folder)                   # if nobody has, nobody shall
+        if not (self.folder / EXIT).exists():
+            write_atomically(self.folder / EXIT, Exit(None, None, "not_started", _USED_TWICE).to_json())
+        raise Refusal(409, _USED_TWICE)
+
+    def _is_first(self, name: str, runner: str) -> bool:
+        """Make a file with the name of this agent, unless it is there."""
+        draft = self.folder / f".{name}.{os.getpid()}.{threading.get_ident()}"
+        draft.write_text(json.dumps({"pid": 0, "started": 0, "runner": runner}))
+        try:
+            os.link(draft, self.folder / name)
+        except FileExistsError:
+            return False
         finally:
             draft.unlink()
+        return True
+
+    def _runner_in(self, name: str) -> object:
+        return (read_json(self.folder / name) or {}).get("runner")
 
     def _note_second(self, runner: str) -> None:
         """A controller with an old state may start a job again, on another node, and knows only the end of this one."""
-        first = (read_json(self.folder / CLAIMED) or {}).get("runner", runner)
-        if first != runner and not (self.folder / EXIT).exists():
+        if self._runner_in(CLAIMED) not in (None, runner) and not (self.folder / EXIT).exists():
             write_atomically(self.folder / SECOND, "", is_durable=False)
 
     def check(self, runner: str) -> None:
@@ -99,7 +126,7 @@ class StagedFolder:
 
     def check_claim(self, runner: str) -> None:
         """Raise Refusal if this agent has not claimed the worker; its end, once written, may be sent again."""
-        if (read_json(self.folder / CLAIMED) or {}).get("runner") != runner:
+        if self._runner_in(CLAIMED) != runner:
             raise Refusal(409, "another runner has claimed this worker, or the server has given it up: it must not run")
 
     def refuse(self, why: str) -> None:
@@ -206,7 +233,8 @@ class StagedFolder:
                 self._put_result(file, root)
             else:
                 self._put(file)
-        write_atomically(self.folder / EXIT, end.to_json())
+        if not (self.folder / EXIT).exists():            # another end may have come meanwhile
+            write_atomically(self.folder / EXIT, end.to_json())
         with suppress(OSError):
             for path in (self.folder / INCOMING).iterdir():
                 path.unlink()

@@ -123,8 +123,12 @@ class PinnedClient:
     """Sends requests with a token over one connection, which is opened again after a failure. For one thread."""
 
     def __init__(self, server: ServerAt, token: str, seconds: float = _SECONDS) -> None:
-        self._fields = {"Authorization": f"Bearer {token}"}
+        self.show(token)
         self._connection = _Connection(server, seconds)
+
+    def show(self, token: str) -> None:
+        """Send this token from now on."""
+        self._fields = {"Authorization": f"Bearer {token}"}
 
     def ask(
         self, method: str, path: str, query: Mapping[str, str | int] | None = None, body: bytes = b"",

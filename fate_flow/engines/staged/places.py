@@ -22,9 +22,17 @@ ADDRESS, PIN, WORKER, TOKEN, ROOT = (
     f"FATE_FLOW_STAGED_{name}" for name in ("ADDRESS", "PIN", "WORKER", "TOKEN", "ROOT")
 )
 """The variables with which an engine starts `agent.py`."""
+CLAIM = "FATE_FLOW_STAGED_CLAIM"
+"""Instead of TOKEN where others may read it: the server gives the token for it, once, and only to the process that has
+printed its sign into the output of its job."""
 INDEX, WORKERS, TOKENS = "JOB_COMPLETION_INDEX", "FATE_FLOW_STAGED_WORKERS", f"{TOKEN}_"
 """Instead of WORKER and TOKEN where several agents are started alike: the number of this one, the ids of all workers by
 their numbers, and what the names of the variables begin with that have their tokens."""
+
+
+def sign_of(runner: str) -> str:
+    """Return the line by which an agent shows that it is the job of its worker. It does not tell its name."""
+    return f"the agent of this job is sha256:{hashlib.sha256(runner.encode()).hexdigest()}"
 
 
 class BadPlace(ValueError):

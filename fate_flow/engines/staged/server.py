@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from urllib.parse import quote
 
 from fate_flow.components.providers.provider import PACKAGE
 from fate_flow.engines.staged.pinned import Answer, PinnedClient
+from fate_flow.engines.staged.places import sign_of
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +54,12 @@ class Server:
     def there(self) -> dict[str, str | int]:
         return {"root": str(self.root), "port": self.port, "package": str(PACKAGE.parent)}
 
+    def redeem(self) -> None:
+        """Get the token of the worker for its claim token. Raises Over, Refused, TimeoutError."""
+        sys.stdout.write(f"{sign_of(self.runner)}\n")
+        sys.stdout.flush()
+        self.client.show(str(self.ask("redeem", {}).json()["token"]))
+
     def once(self, what: str, body: bytes, query: Mapping[str, str | int] | None = None) -> Answer:
         """Send one request. Raises Over, Refused; OSError or HTTPException without an answer."""
         sent = self.now()
@@ -60,7 +68,7 @@ class Server:
         if answer.status in _AGAIN:
             raise HTTPException(answer.text)
         self.answered = sent
-        if answer.status in (401, 410) or (answer.status == 409 and what in ("claim", "alive")):
+        if answer.status in (401, 410) or (answer.status == 409 and what in ("claim", "alive", "redeem")):
             raise Over(answer.text)
         if answer.status != 200:
             raise Refused(answer.status, answer.text)

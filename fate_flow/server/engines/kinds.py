@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import cast
 
+from fate_flow.core.model.job import Worker
 from fate_flow.core.model.resources import LOCAL
 from fate_flow.server.engines.parts import EngineParts
 from fate_flow.services.context.ports import Engine, Engines, PartyEngine
 from fate_flow.settings.engines.engine_settings import EngineSettings
 from fate_flow.settings.engines.kubernetes import KUBERNETES
-from fate_flow.settings.engines.ray import RAY
+from fate_flow.settings.engines.ray import RAY, RaySettings
 from fate_flow.settings.engines.slurm import SLURM
 from fate_flow.settings.settings import Settings
 
@@ -39,6 +40,14 @@ def build_engines(parts: EngineParts) -> Engines:
         name: PartyEngine(_builder(one.kind)(parts, one), one.size, one.devices, frozenset(one.labels))
         for name, one in parts.settings.engines.items()
     })
+
+
+def outputs_of_jobs(settings: Settings, secret: bytes) -> Callable[[Worker], str]:
+    """Return what reads the output of the job of a worker whose token is given for a claim token."""
+    if not any(isinstance(one, RaySettings) and not one.shared_home for one in settings.engines.values()):
+        return lambda _: ""
+    module, _ = BUILDERS[RAY]
+    return cast(Callable[[Worker], str], import_module(module).printed_by_jobs(settings, secret))
 
 
 def _builder(kind: str) -> Builder:

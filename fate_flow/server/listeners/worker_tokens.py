@@ -6,7 +6,7 @@ import hmac
 import re
 from collections.abc import Callable
 
-from fate_flow.api.workers.staged import staged_token
+from fate_flow.api.workers.staged import claim_token, staged_token
 
 _STAGED = re.compile(r"/v1/staged/([^/?]+)[/?]")
 _MOST_KNOWN = 4096
@@ -42,5 +42,6 @@ class WorkerTokens:
 
     def _is_one(self, worker_id: str, token: str) -> bool:
         if worker_id:
-            return hmac.compare_digest(token.encode(), staged_token(self._secret, worker_id).encode())
+            tokens = (make(self._secret, worker_id).encode() for make in (staged_token, claim_token))
+            return any(hmac.compare_digest(token.encode(), one) for one in tokens)
         return bool(token) and self._is_session(token)

@@ -15,6 +15,7 @@ from fate_flow.settings.engines.engine_settings import EngineSettings, read_size
 from fate_flow.settings.engines.labels import read_labels
 from fate_flow.settings.engines.partners import read_partners
 from fate_flow.settings.engines.ray_of_programs import read_ray_of_programs
+from fate_flow.settings.engines.scratch import SCRATCH, read_scratch, read_shared_home
 from fate_flow.settings.reading.section import Section, split_url
 
 RAY = "ray"
@@ -45,11 +46,15 @@ class RaySettings(EngineSettings):
     longest_pending: float = 3600.0          # seconds; 0: for ever
     poll_seconds: float = 5.0
     settle_seconds: float = 30.0
+    shared_home: bool = True                 # whether the nodes see the home; else workers are staged
+    scratch: Path = SCRATCH                  # on nodes without the home: where folders of workers are made
 
 
 def read_ray(section: Section) -> RaySettings:
     """Raises BadSettings."""
-    own = _jobs(section, RayJobs())
+    own, shared_home = _jobs(section, RayJobs()), read_shared_home(section)
+    if not shared_home:
+        _check_without_home(section)
     return RaySettings(
         section=section.path,
         size=replace(read_size(section), gpus=section.whole("gpus", 0)),
@@ -66,7 +71,24 @@ def read_ray(section: Section) -> RaySettings:
         longest_pending=section.number("longest_pending", 3600.0),
         poll_seconds=section.number("poll_seconds", 5.0, 0.1),
         settle_seconds=section.number("settle_seconds", 30.0),
+        shared_home=shared_home,
+        scratch=read_scratch(section),
     )
+
+
+def _check_without_home(section: Section) -> None:
+    """Refuse what cannot be where workers are staged. Raises BadSettings."""
+    if not section.text("token_file"):
+        raise BadSettings(
+            f"{section.name('shared_home')}: false needs {section.name('token_file')}: without a token of its own, Ray "
+            "shows the claim tokens of workers to everybody who reaches it"
+        )
+    path = section.text("ray_token_file")
+    if path and not path.startswith("/"):
+        raise BadSettings(
+            f"{section.name('ray_token_file')}: {path!r} has to be an absolute path, that of a file of the nodes: they "
+            f"do not see this server's ({section.name('shared_home')}: false)"
+        )
 
 
 def _address(section: Section) -> str:

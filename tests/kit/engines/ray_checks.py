@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fate_flow.core.model.program_scope import RAY_JOB_CONFIG
 from fate_flow.engines.ray.client import RayAnswer, RayClient
 from tests.kit.waiting import eventually
 
@@ -73,7 +74,7 @@ def a_token_is_asked_for(api: JobsApi) -> None:
     wrong.chmod(0o600)
     for file, status in ((None, 401), (wrong, 403)):
         client = RayClient(api.client.address, file)
-        assert client.get("/api/jobs/", MOST).status == status
+        assert [client.get(path, MOST).status for path in ("/api/jobs/", "/api/version")] == [status, status]
         assert client.post("/api/jobs/", {"entrypoint": "true"}, MOST).status == status
 
 
@@ -153,6 +154,21 @@ def a_job_has_its_variables_and_the_address_of_ray(api: JobsApi) -> None:
     assert port.isdecimal()
 
 
+def a_job_is_told_its_metadata(api: JobsApi) -> None:
+    api.submitted(f'echo "${RAY_JOB_CONFIG}" > draft && mv draft told', metadata={"mine": "given"})
+    assert json.loads(api.written("told"))["metadata"]["mine"] == "given"
+
+
+def what_a_job_prints_is_read_while_it_runs(api: JobsApi) -> None:
+    name = api.submitted("echo mine; touch said; while true; do sleep 0.1; done")
+    waits = api.submitted("true", entrypoint_num_cpus=api.cores + 1)
+    eventually((api.folder / "said").exists)
+    assert "mine" in api.client.printed(name).splitlines()
+    assert api.client.printed(waits) == ""
+    api.stop(name)
+    api.stop(waits)
+
+
 def a_job_sees_the_gpus_that_it_asked_for(api: JobsApi) -> None:
     """Nobody has to have one: what a head was told it has counts."""
     for count in (1, 0):
@@ -171,5 +187,7 @@ CHECKS: tuple[Callable[[JobsApi], None], ...] = (
     what_is_not_there_is_not_found,
     what_has_ended_can_be_removed,
     a_job_has_its_variables_and_the_address_of_ray,
+    a_job_is_told_its_metadata,
+    what_a_job_prints_is_read_while_it_runs,
     a_job_sees_the_gpus_that_it_asked_for,
 )

@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 
 import psutil
 
+from fate_flow.core.model.program_scope import RAY_JOB_CONFIG
 from tests.kit.waiting import eventually
 
 TOKEN = "t0ken-of-the-cluster"
@@ -44,6 +45,7 @@ class Job:
     """One job, and what was asked of it."""
 
     asked: Mapping[str, Any]
+    printed: Path
     status: str = "PENDING"
     message: str = ""
     error_type: str | None = None
@@ -82,6 +84,7 @@ class FakeRay:
         self.folder = folder
         self.jobs: dict[str, Job] = {}
         self.requests: list[tuple[str, str]] = []
+        self.asks_for_token = True
         self.loses_answers = False         # it does what it is asked, and says nothing
         self.says: tuple[int, str] | None = None       # this, whatever it is asked, and does nothing
         self._cores = cores
@@ -147,16 +150,13 @@ class FakeRay:
             self.requests.append((method, path))
         if self.says is not None:
             return self.says
-        if token is None:
-            return 401, "Unauthorized: Missing authentication token"
-        if token != f"Bearer {TOKEN}":
-            return 403, "Forbidden: Invalid authentication token"
-        if path == "/api/jobs/" and method == "POST":
-            return self._submit(json.loads(body))
-        if path == "/api/jobs/" and method == "GET":
-            with self._lock:
-                return 200, json.dumps([job.shown(name) for name, job in self.jobs.items()])
-        name = path.removeprefix("/api/jobs/").removesuffix("/stop")
+        if self.asks_for_token and token != f"Bearer {TOKEN}":
+            return _no_admission(token)
+        if path == "/api/version":
+            return 200, "{}"
+        if path == "/api/jobs/":
+            return self._submit(json.loads(body)) if method == "POST" else self._listed()
+        name = path.removeprefix("/api/jobs/").removesuffix("/stop").removesuffix("/logs")
         if not path.startswith("/api/jobs/") or "/" in name or not name:
             return 404, "404: Not Found"
         with self._lock:
@@ -167,6 +167,8 @@ class FakeRay:
                 return 200, json.dumps({"stopped": self._stop(job)})
             if method == "DELETE":
                 return self._delete(name, job)
+            if path.endswith("/logs"):
+                return 200, json.dumps({"logs": job.printed.read_text() if job.printed.exists() else ""})
             return (200, json.dumps(job.shown(name))) if method == "GET" else (405, "405: Method Not Allowed")
 
     def _submit(self, asked: dict[str, Any]) -> tuple[int, str]:
@@ -184,9 +186,13 @@ class FakeRay:
                     f"Traceback\nRuntimeError: Request failed with status code 500: ValueError: Job with submission_id "
                     f"{name} already exists. Please use a different submission_id.\n."
                 )
-            job = self.jobs[name] = Job(asked)
+            job = self.jobs[name] = Job(asked, self.folder / f"job-driver-{name}.log")
         threading.Thread(target=self._run, args=(job,), daemon=True).start()
         return 200, json.dumps({"job_id": name, "submission_id": name})
+
+    def _listed(self) -> tuple[int, str]:
+        with self._lock:
+            return 200, json.dumps([job.shown(name) for name, job in self.jobs.items()])
 
     def _delete(self, name: str, job: Job) -> tuple[int, str]:
         if job.status not in _ENDED:
@@ -226,13 +232,18 @@ class FakeRay:
             if used + job.cores > self._cores or job.asked.get("entrypoint_resources"):
                 return False
             variables = (job.asked.get("runtime_env") or {}).get("env_vars") or {}
+            config = {"runtime_env": job.asked.get("runtime_env"), "metadata": job.asked.get("metadata") or {}}
             devices = ",".join(str(number) for number in range(int(job.asked.get("entrypoint_num_gpus", 0))))
             job.status, job.starts = "RUNNING", job.starts + 1
-            job.process = subprocess.Popen(
-                job.asked["entrypoint"], shell=True, start_new_session=True, cwd=self.folder,      # as Ray does
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                env={**os.environ, **variables, "RAY_ADDRESS": GCS_ADDRESS, "CUDA_VISIBLE_DEVICES": devices},
-            )  # fmt: skip
+            with job.printed.open("ab") as out:
+                job.process = subprocess.Popen(
+                    job.asked["entrypoint"], shell=True, start_new_session=True, cwd=self.folder,      # as Ray does
+                    stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                    env={
+                        **os.environ, **variables, "RAY_ADDRESS": GCS_ADDRESS, "CUDA_VISIBLE_DEVICES": devices,
+                        RAY_JOB_CONFIG: json.dumps(config),
+                    },
+                )  # fmt: skip
             if job.is_stopped:
                 threading.Thread(target=self._end, args=(job,), daemon=True).start()
             return True
@@ -248,6 +259,12 @@ class FakeRay:
         job.over.wait()
         with self._lock:
             job.status = "STOPPED"
+
+
+def _no_admission(token: str | None) -> tuple[int, str]:
+    if token is None:
+        return 401, "Unauthorized: Missing authentication token"
+    return 403, "Forbidden: Invalid authentication token"
 
 
 def _signal(pid: int, number: signal.Signals) -> list[psutil.Process]:

@@ -19,7 +19,7 @@ from typing import Any
 from flask import Flask, Response, request
 from werkzeug.serving import make_server
 
-from fate_flow.api.workers.staged import StagedSettings, blueprint, staged_token
+from fate_flow.api.workers.staged import StagedSettings, blueprint, claim_token, staged_token
 from fate_flow.components.tables.table import Schema, TableWriter
 from fate_flow.components.tables.table_uri import format_uri
 from fate_flow.core.model.job import TaskKey, Worker
@@ -62,6 +62,7 @@ class StagedServer:
     lease_seconds: float = 6.0         # a busy machine must not end a worker before its test does
     most_bytes: int = 1 << 30
     no_space: str = ""                 # why nothing is taken now
+    printed: Callable[[Worker], str] = lambda _: ""     # by the job of a worker, as its cluster says
     statuses: dict[str, WorkerStatus] = field(default_factory=dict)
     spoils: Callable[[Response], Response | None] = lambda _: None     # an answer on its way
     asked: list[str] = field(default_factory=list)
@@ -133,7 +134,7 @@ class StagedServer:
         app = Flask("staged")
         settings = StagedSettings(
             self.home, self.settings.jobs_dir, SECRET, self.lease_seconds, self.most_bytes, self.woken.append,
-            lambda: self.no_space,
+            lambda: self.no_space, lambda worker: self.printed(worker),
         )  # fmt: skip
         app.register_blueprint(blueprint(settings, self))  # type: ignore[arg-type]  # it reads one row
 
@@ -158,6 +159,10 @@ class StagedServer:
 
     def client(self, worker_id: str) -> PinnedClient:
         return PinnedClient(self.at, staged_token(SECRET, worker_id))
+
+    def client_with_claim(self, worker_id: str) -> PinnedClient:
+        """Of somebody who has read the claim token of the worker."""
+        return PinnedClient(self.at, claim_token(SECRET, worker_id))
 
 
 def python_that_opens_nothing_below(home: Path, folder: Path) -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fate_flow.engines.placed.cluster import Unreadable
 from fate_flow.engines.ray.client import NoAnswer, NoCredentials, NotSent, RayClient
 
 MOST = 1000
@@ -82,6 +83,19 @@ def test_what_has_no_address_was_not_sent(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_was_sent_and_not_answered_may_have_arrived(serve: Serve, why: str) -> None:
     with server(serve) as address, pytest.raises(NoAnswer, match=why):
         RayClient(address).post("/api/jobs/", {}, MOST)
+
+
+def test_what_a_job_has_printed_is_read_or_it_is_said_why_not() -> None:
+    with server(says(answer(b'{"logs": "one"}'))) as address:
+        assert RayClient(address).printed("w") == "one"
+    for text, why in (
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "status 404"), (answer(b"<html>"), "Expecting value"),
+        (b"", "without response"),
+    ):  # fmt: skip
+        with server(says(text)) as address, pytest.raises(Unreadable, match=why):
+            RayClient(address).printed("w")
+    with pytest.raises(Unreadable, match="Connection refused"):
+        RayClient("http://127.0.0.1:9").printed("w")
 
 
 def test_a_request_ends_in_time() -> None:

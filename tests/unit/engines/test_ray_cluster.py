@@ -13,9 +13,10 @@ import pytest
 from fate_flow.core.model.resources import Need
 from fate_flow.engines.local.worker import EXIT, Exit
 from fate_flow.engines.placed.cluster import Placement, Stage, Taken, Unreadable
-from fate_flow.engines.ray.client import RayClient
+from fate_flow.engines.ray.client import RayAnswer, RayClient
 from fate_flow.engines.ray.cluster import RayCluster, RayShare
 from fate_flow.engines.ray.tables import CAUSES, answer_of, cause_of, waiting_of
+from fate_flow.engines.staged.places import CLAIM
 from tests.kit.engines.ray_jobs import FakeRay, Job, running_fake
 from tests.kit.waiting import eventually
 
@@ -66,6 +67,38 @@ def test_a_job_asks_for_what_its_worker_needs(site: Site) -> None:
     assert asked["metadata"] == {"fate_flow_folder": str(site.folder)}
     assert asked["runtime_env"] == {"env_vars": {"MINE": "1", "RAY_JOB_STOP_WAIT_TIME_S": "14"}, "pip": []}
     assert "entrypoint_resources" not in asked
+
+
+def test_a_claim_token_is_in_the_metadata_alone_and_its_agent_has_time_to_send(site: Site) -> None:
+    site.cluster.submit(site.placement(secrets={CLAIM: "once"}))
+    asked = site.job().asked
+    assert asked["metadata"] == {"fate_flow_folder": str(site.folder), CLAIM: "once"}
+    assert asked["runtime_env"]["env_vars"]["RAY_JOB_STOP_WAIT_TIME_S"] == "64"
+    assert json.dumps(asked).count("once") == 1
+
+
+@pytest.mark.parametrize(("status", "taken"), [
+    (200, Taken.REFUSED), (302, Taken.ACCEPTED), (401, Taken.ACCEPTED), (403, Taken.ACCEPTED),
+    (502, Taken.NOT_REACHED),
+])  # fmt: skip
+def test_a_claim_token_goes_to_a_ray_that_asks_for_its_own_token(
+    site: Site, monkeypatch: pytest.MonkeyPatch, status: int, taken: Taken
+) -> None:
+    def get(client: RayClient, _path: str, _most: int) -> RayAnswer:
+        assert client.token_file is None
+        return RayAnswer(status, b"{}")
+
+    monkeypatch.setattr(RayClient, "get", get)
+    said = site.cluster.submit(site.placement(secrets={CLAIM: "once"}))
+    assert said.taken is taken, said
+    assert (PREFIX + "w" in site.ray.jobs) == (taken is Taken.ACCEPTED)
+    assert site.cluster.submit(site.placement("v")).taken is Taken.ACCEPTED, "it has no secret"
+
+
+def test_without_an_answer_to_that_no_claim_token_is_sent(site: Site) -> None:
+    site.ray.loses_answers = True
+    assert site.cluster.submit(site.placement(secrets={CLAIM: "once"})).taken is Taken.NOT_REACHED
+    assert site.ray.jobs == {}
 
 
 def test_a_job_of_a_partner_gets_what_the_party_says(site: Site) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from fate_flow.api.workers.staged import staged_token
+from fate_flow.api.workers.staged import claim_token, staged_token
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.record.refusal_counts import Cause
 from fate_flow.engines.staged.pinned import PinnedClient, ServerAt, WrongServer, pin_of
@@ -242,6 +242,8 @@ def test_a_token_of_an_agent_counts_for_its_own_worker() -> None:
     assert tokens.knows("/v1/staged/w1/put?at=x", f"Bearer {own}")
     assert not tokens.knows("/v1/staged/w2/put?at=x", f"Bearer {own}")
     assert not tokens.knows("/v1/staged/w1/put?at=x", "Bearer one")
+    claim = claim_token(b"secret", "w1")
+    assert [tokens.knows(f"/v1/staged/{one}/redeem", f"Bearer {claim}") for one in ("w1", "w2")] == [True, False]
     assert asked == []
     assert [tokens.knows("/v1/exchange/pop", f"Bearer {one}") for one in ("one", "one", own, "unreadable", "")] == [
         True, True, False, True, False,

@@ -41,6 +41,14 @@ def test_a_partner_has_what_the_party_has_unless_it_says_otherwise(tmp_path: Pat
     assert found.partners == {"10000": RayJobs({"guests": 1.0}, {"env_vars": {"A": "b"}})}
 
 
+def test_nodes_see_the_home_or_have_a_folder_for_workers(tmp_path: Path) -> None:
+    assert read(tmp_path, ADDRESS).shared_home
+    without = f"{ADDRESS}, token_file: ray_token, shared_home: false"
+    found = read(tmp_path, f"{without}, scratch: /local/fed, ray_address: 'head:6379', ray_token_file: /etc/ray_token")
+    assert (found.shared_home, found.scratch) == (False, Path("/local/fed"))
+    assert read(tmp_path, without).scratch == Path("/tmp")
+
+
 def test_programs_find_ray_on_any_engine_that_says_where_it_is(tmp_path: Path) -> None:
     text = "ray_address: 'head:6379', ray_token_file: ray_token"
     expected = {
@@ -67,6 +75,13 @@ def test_programs_find_ray_on_any_engine_that_says_where_it_is(tmp_path: Path) -
     (f"{ADDRESS}, partners: {{bank: {{}}}}", "engines.ray.partners.bank: is not the id of a party"),
     (f"{ADDRESS}, partners: {{'10000': {{queue: x}}}}", "engines.ray.partners.10000.queue"),
     (f"{ADDRESS}, poll_seconds: 0", "engines.ray.poll_seconds"),
+    (f"{ADDRESS}, shared_home: false", "engines.ray.shared_home: false needs engines.ray.token_file"),
+    (f"{ADDRESS}, scratch: /local", "engines.ray.scratch: '/local' has no effect"),
+    (f"{ADDRESS}, token_file: t, shared_home: false, scratch: local",
+     "engines.ray.scratch: 'local' is not the absolute path"),
+    (f"{ADDRESS}, token_file: t, shared_home: false, ray_address: 'head:1', ray_token_file: here",
+     "engines.ray.ray_token_file: 'here' has to be an absolute path, that of a file of the nodes"),
+    (f"{ADDRESS}, shared_home: maybe", "engines.ray.shared_home"),
     (f"{ADDRESS}, token: x", "engines.ray.token: no such key"),
     (f"{ADDRESS}, ray_address: 'http://head:8265'", "engines.ray.ray_address"),
     (f"{ADDRESS}, ray_token_file: token", "engines.ray.ray_token_file: is given without engines.ray.ray_address"),

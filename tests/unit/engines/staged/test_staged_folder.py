@@ -16,7 +16,7 @@ import pytest
 
 from fate_flow.engines.local.worker import CLAIMED, EXIT, RESULT, SECOND, Exit, Stop, write_atomically
 from fate_flow.engines.staged import folder as staged_folder
-from fate_flow.engines.staged.documents import INCOMING, STATE, Staged, back_home
+from fate_flow.engines.staged.documents import INCOMING, REDEEMED, STATE, Staged, back_home
 from fate_flow.engines.staged.folder import Incoming, Refusal, StagedFolder
 from fate_flow.engines.staged.places import BadPlace, StagedFile, checked_place
 from tests.kit.waiting import SECONDS
@@ -58,6 +58,28 @@ def test_a_second_job_of_a_claimed_worker_is_noted_and_a_repeated_claim_is_not(w
         worker.claim("b" * 32)
     assert (worker.folder / SECOND).exists()
     assert SECOND in STATE, "no worker may send it"
+
+
+@pytest.mark.parametrize("is_claimed", [False, True])
+def test_a_claim_token_counts_once_and_a_second_use_ends_the_worker(worker: StagedFolder, is_claimed: bool) -> None:
+    assert REDEEMED in STATE, "no worker may send it"
+    worker.redeem("a" * 32)
+    worker.redeem("a" * 32)
+    if is_claimed:
+        worker.claim("a" * 32)
+    assert not (worker.folder / EXIT).exists()
+    with pytest.raises(Refusal, match="was used twice") as refused:
+        worker.redeem("b" * 32)
+    assert refused.value.status == 409
+    found = Exit.read(worker.folder)
+    assert found is not None
+    assert (found.cause, found.message) == ("not_started", refused.value.text)
+    for runner in ("a" * 32, "b" * 32):
+        with pytest.raises(Refusal):
+            worker.claim(runner)
+    if is_claimed:
+        worker.finish(ENDED, [], "/far", STAGED)
+    assert Exit.read(worker.folder) == found, "nothing of either is taken"
 
 
 def test_a_claim_of_the_server_is_no_second_job(worker: StagedFolder) -> None:
