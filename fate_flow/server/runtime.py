@@ -94,6 +94,7 @@ def rules_of(settings: Settings) -> Rules:
         hold=milliseconds(limits.hold_seconds),
         ready=milliseconds(limits.ready_seconds),
         heartbeat_interval=milliseconds(limits.heartbeat_interval),
+        idle_heartbeat=milliseconds(limits.idle_heartbeat_interval),
         party_silence=milliseconds(limits.party_silence),
         initiator_silence=milliseconds(limits.initiator_silence),
         plain_hold=milliseconds(limits.plain_hold_seconds),

@@ -24,6 +24,7 @@ class Limits:
     hold_seconds: float = 60.0           # a reservation without a start is released after this time
     ready_seconds: float = 90.0          # a job that some party has not accepted is removed after this time
     heartbeat_interval: float = 5.0      # heartbeats to every party that runs something for us
+    idle_heartbeat_interval: float = 60.0        # heartbeats to every other party that no job binds; 0: none
     party_silence: float = 90.0          # the initiator gives up a silent party after this time
     initiator_silence: float = 120.0     # a party stops its workers after this time; longer than party_silence
     plain_hold_seconds: float = 300.0    # hold_seconds for an initiator that speaks plain v1, which renews nothing
@@ -60,7 +61,9 @@ class Limits:
         return min(self.remote_request_timeout, self.party_silence)
 
 
-_MAY_BE_ZERO = frozenset({"stop_grace", "longest_stop", "retry_wait", "queue_passes", "resource_waiting_timeout"})
+_MAY_BE_ZERO = frozenset({
+    "idle_heartbeat_interval", "stop_grace", "longest_stop", "retry_wait", "queue_passes", "resource_waiting_timeout",
+})  # fmt: skip
 """The limits that may be 0; no other interval or bound may."""
 
 _LONGEST_AGEING = 1e9      # seconds: a thousand times this still fits into the database

@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fate_flow.api.monitoring.peer_states import answered_at
+from fate_flow.api.monitoring.peer_states import answered_at, problems_of, why_cut_off, why_silent
 from fate_flow.core.access.key_ends import ending_soon
 from fate_flow.core.access.key_list import MESSAGE, TLS, KeyList, KeyState, key_id_of, stored_key_list
 from fate_flow.core.model.peer import PeerTrouble
-from fate_flow.core.text.peer_problems import problem_in
 from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.views.board import SavedKeys
 
@@ -70,21 +69,17 @@ def partners_of(
     )
 
 
-def freshness(heartbeat_interval: float, longest_answer: float) -> int:
-    """Return how many milliseconds the last answer of a party is old at most while it is asked and answers.
-
-    The scheduler asks with each heartbeat, waits for the answer, and writes down with one of the next heartbeats that
-    it came. Arguments are in seconds."""
-    return int((3 * heartbeat_interval + longest_answer) * 1000)
-
-
 @dataclass(frozen=True)
 class _Connection:
     """What the scheduler says of a connection that it has used."""
 
     seen: Seen
     age: int | None              # milliseconds since the last answer; None: there was none since it started
-    is_fresh: bool               # the last answer says how things stand
+    fresh: int                   # milliseconds for which an answer says how things stand
+
+    @property
+    def is_fresh(self) -> bool:
+        return self.age is not None and self.age <= self.fresh
 
 
 def _at(seen: Seen | None, now: int, fresh: int) -> _Connection | None:
@@ -92,15 +87,16 @@ def _at(seen: Seen | None, now: int, fresh: int) -> _Connection | None:
         return None
     last = answered_at(seen)
     age = None if last is None else max(0, now - last)
-    return _Connection(seen, age, age is not None and age <= fresh)
+    return _Connection(seen, age, fresh)
 
 
 def _partner(
     party_id: str, known: _Connection | None, trouble: PeerTrouble | None, steady: int, keys: PartnerKeys
 ) -> Partner:
-    there, text, problem = _there(known, trouble, steady)
     seen = known.seen if known is not None else None
-    back, back_text, back_problem = _back(there, seen, trouble, steady)
+    there, text = _there(known, trouble, steady)
+    back, back_text = _back(there, seen, trouble, steady)
+    problem, back_problem = problems_of(seen, trouble)
     commands = int((seen or {}).get("commands_waiting", 0))
     circuit = "not known yet" if seen is None else CIRCUITS.get(str(seen.get("circuit")), "not known")
     return Partner(party_id, there, text, problem, back, back_text, back_problem, commands, circuit, keys)
@@ -132,34 +128,33 @@ def _in_use(listed: KeyList, use: str, now: int) -> KeyInUse | None:
     return KeyInUse(use, key_id_of(used.pem), used.until, next_id, next_from)
 
 
-def _there(known: _Connection | None, trouble: PeerTrouble | None, steady: int) -> tuple[str, str, str]:
-    if trouble is not None and trouble.silent_since:
-        why = trouble.silence or "no answer"
-        return BAD, f"does not answer for {_since(trouble.silent_since, steady)}: {why}", problem_in(why)
+def _there(known: _Connection | None, trouble: PeerTrouble | None, steady: int) -> tuple[str, str]:
+    if why := why_silent(known.seen if known is not None else None, trouble):
+        since = trouble.silent_since if trouble is not None else 0
+        return BAD, f"does not answer{f' for {_since(since, steady)}' if since else ''}: {why}"
     if known is None:
-        return UNKNOWN, f"no job has needed it since this server started{_ASK}", ""
-    if known.seen.get("circuit") != "closed":
-        why = str(known.seen.get("error") or "no answer")
-        return BAD, f"does not answer: {why}", problem_in(why)
+        return UNKNOWN, f"not asked since this server started{_ASK}"
     if known.age is None:
-        return UNKNOWN, f"has not answered since this server started{_ASK}", ""
+        return UNKNOWN, f"has not answered since this server started{_ASK}"
     if not known.is_fresh:
-        return UNKNOWN, f"answered {_rounded(known.age)} ago, not asked since{_ASK}", ""
-    return GOOD, f"answers{_within(known.seen.get('round_trip_ms'))}", ""
+        return UNKNOWN, f"answered {_rounded(known.age)} ago, not asked since{_ASK}"
+    return GOOD, f"answers{_within(known.seen.get('round_trip_ms'))}, last less than {_at_most(known.fresh)} ago"
 
 
 _ASK = "; flow party list asks it"
 
 
-def _back(there: str, seen: Seen | None, trouble: PeerTrouble | None, steady: int) -> tuple[str, str, str]:
-    if trouble is not None and trouble.cut_off_since:
-        why = trouble.cut_off or "it does not say why"
-        return BAD, f"cannot reach this party for {_since(trouble.cut_off_since, steady)}: {why}", problem_in(why)
+def _back(there: str, seen: Seen | None, trouble: PeerTrouble | None, steady: int) -> tuple[str, str]:
+    if trouble is not None and (why := why_cut_off(trouble)):
+        return BAD, f"cannot reach this party for {_since(trouble.cut_off_since, steady)}: {why}"
     if there == UNKNOWN:
-        return UNKNOWN, "not known while it is not asked" if seen else "not known yet", ""
-    if there == GOOD:
-        return GOOD, f"reaches this party{_within((seen or {}).get('back_ms'))}", ""
-    return UNKNOWN, "not known while it does not answer", ""
+        return UNKNOWN, "not known while it is not asked" if seen else "not known yet"
+    if there == BAD:
+        return UNKNOWN, "not known while it does not answer"
+    within = _within((seen or {}).get("back_ms"))
+    if not within:
+        return UNKNOWN, "it does not say whether it reaches this party"
+    return GOOD, f"reaches this party{within}"
 
 
 def _within(milliseconds: object) -> str:
@@ -170,6 +165,11 @@ def _within(milliseconds: object) -> str:
     steps = (factor * 10**power for power in range(7) for factor in (1, 2, 5))
     most = next((one for one in steps if one >= milliseconds), milliseconds)
     return f" within {most} ms" if most < 1000 else f" within {most // 1000} s"
+
+
+def _at_most(milliseconds: int) -> str:
+    """Round up to minutes."""
+    return f"{-(-milliseconds // 60_000)} min"
 
 
 def _since(at: int, steady: int) -> str:

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from flask import Blueprint, Response, request
 
-from fate_flow.api.monitoring.peer_states import peers_of
+from fate_flow.api.monitoring.peer_states import freshness, peers_of
 from fate_flow.api.v1.jobs.explain import explained, recounted
 from fate_flow.api.v1.jobs.list_arguments import read_place, read_search, written_place
 from fate_flow.api.v1.rendering.job_engines import engines_here
@@ -34,7 +34,7 @@ from fate_flow.web.jobs.shown_parameters import MANY, WHOLE_JOB, shown_parameter
 from fate_flow.web.jobs.timeline import PHASES, SIZES, timeline_of
 from fate_flow.web.jobs.whose_move import who_acts
 from fate_flow.web.pages import CALM, FRESH, HEADERS, counted_piece, list_command
-from fate_flow.web.partners import freshness, partners_of
+from fate_flow.web.partners import partners_of
 from fate_flow.web.task_addresses import number, share_place, written_share
 
 _FILTERS = ("status", "text", "party", "person", "component", "after", "before")
@@ -66,10 +66,10 @@ class _Views:
         found = self._queries.overview()
         limit = self._services.context.rules.party_silence
         with_conditions([*found.running, *found.at_others], found.moving, limit)
-        peers, limits = peers_of(self._settings), self._settings.limits
+        peers = peers_of(self._settings)
         partners = partners_of(
             sorted(self._settings.routes), peers, found.moving.troubles, found.moving.steady, found.keys,
-            self._services.context.clock(), freshness(limits.heartbeat_interval, limits.longest_answer),
+            self._services.context.clock(), freshness(self._settings.limits),
         )  # fmt: skip
         totals: dict[str, int] = {}
         for (_, status), count in found.seats.items():

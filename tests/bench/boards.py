@@ -12,11 +12,10 @@ from typing import Any
 import requests
 
 from fate_flow.settings.client_keys import ClientKeys
-from fate_flow.web.sessions import proof_of
 from tests.bench.cluster import Server
+from tests.kit.web.signed_in import signed_in
 
 _POLL = re.compile(r'data-poll="(\d+)"')
-_CHALLENGE = re.compile(r'name="challenge" value="([^"]+)"')
 
 
 @dataclass
@@ -40,20 +39,9 @@ class Board:
             self.seconds = float(found[1])
 
 
-def signed_in(server: Server, key: ClientKeys) -> dict[str, str]:
-    """The cookies of a session."""
-    page = requests.get(f"{server.url}/board/sign-in", timeout=30).text
-    found = _CHALLENGE.search(page)
-    assert found is not None, page
-    form = {"challenge": found[1], "app_key": key.app_key, "proof": proof_of(key.secret_key, found[1]), "next": ""}
-    answer = requests.post(f"{server.url}/board/sign-in", data=form, allow_redirects=False, timeout=30)
-    assert answer.status_code == 303, answer.text
-    return dict(answer.cookies)
-
-
 def opened(server: Server, key: ClientKeys, count: int) -> list[Board]:
     """The overview in `count` browsers, each of which has shown it once."""
-    cookies = signed_in(server, key)
+    cookies = signed_in(server.url, key)
     boards = [Board(f"{server.url}/board/", cookies) for _ in range(count)]
     with requests.Session() as session:
         for one in boards:

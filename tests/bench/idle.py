@@ -1,8 +1,10 @@
-"""(4) What a server takes that has nothing to do, also with open boards: resident memory and CPU."""
+"""(4) What a server takes that has nothing to do, also with open boards or many partners: resident memory and CPU."""
 
 from __future__ import annotations
 
+import json
 import time
+from contextlib import ExitStack
 from typing import Any
 
 from fate_flow.settings.client_keys import read_client_keys
@@ -10,9 +12,12 @@ from tests.bench.boards import keep_open, opened
 from tests.bench.cluster import GUEST, HOST, Client, Server, fresh_cluster
 from tests.bench.latency import run_one_by_one
 from tests.bench.processes import CpuMeter, server_processes
+from tests.kit.peers.many_partners import answering, asking
+from tests.kit.waiting import eventually
 
 SETTLE_SECONDS = 6.0
 BOARDS = 50
+PARTNERS = tuple(str(20_001 + number) for number in range(50))
 
 
 def measure(seconds: float) -> dict[str, Any]:
@@ -32,6 +37,7 @@ def measure(seconds: float) -> dict[str, Any]:
         run_one_by_one(servers, Client(server, servers[HOST]), 10)
         time.sleep(1)
         afterwards = memory_mb(server)
+    partners = _with_partners(seconds)
     kinds = {kind: round(100 * spent / cpu.elapsed, 2) for kind, spent in cpu.servers[GUEST].items()}
     return {
         "memory_mb": memory,
@@ -41,8 +47,41 @@ def measure(seconds: float) -> dict[str, Any]:
         "boards": {
             **boards, "cpu_percent_of_a_core": round(100 * sum(watched.servers[GUEST].values()) / watched.elapsed, 2),
         },
+        "partners": partners,
         "others_percent": round(cpu.others_percent, 1),
     }
+
+
+def _with_partners(seconds: float) -> dict[str, Any]:
+    """What a server takes with 50 partners that answer it and ask it once a minute, and with the same ones if all are
+    down."""
+    with ExitStack() as until_down:
+        partners = until_down.enter_context(answering())
+        overlay = {"routes": {one: {"url": partners} for one in PARTNERS}}
+        with fresh_cluster("partners", (GUEST,), overlay=overlay) as servers:
+            server = servers[GUEST]
+            until_down.enter_context(asking(server.url, GUEST, PARTNERS, 60.0))
+            eventually(lambda: _circuits(server).count("closed") == len(PARTNERS), "that all have answered")
+            up = _percent(server, seconds)
+            memory = memory_mb(server)
+            until_down.close()
+            eventually(lambda: "closed" not in _circuits(server), "that all are known to be down", 120.0)
+            return {
+                "partners": len(PARTNERS), "cpu_percent_of_a_core": up, "memory_mb": memory["pss"],
+                "cpu_percent_while_all_are_down": _percent(server, seconds),
+            }
+
+
+def _circuits(server: Server) -> list[str]:
+    file = server.home / "run" / "peers.json"
+    return [one["circuit"] for one in json.loads(file.read_text(encoding="utf-8")).values()] if file.exists() else []
+
+
+def _percent(server: Server, seconds: float) -> float:
+    meter = CpuMeter([server])
+    time.sleep(seconds)
+    found = meter.read()
+    return round(100 * sum(found.servers[server.party_id].values()) / found.elapsed, 2)
 
 
 def memory_mb(server: Server) -> dict[str, Any]:

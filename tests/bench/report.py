@@ -141,6 +141,11 @@ def _show_idle(medians: Document) -> None:
     _line(f"{'CPU':<36}{medians['cpu_percent_of_a_core']:>9.2f} % of a core")
     boards = medians["boards"]
     _line(f"{'CPU, ' + str(boards['boards']) + ' open boards':<36}{boards['cpu_percent_of_a_core']:>9.2f} % of a core")
+    partners = medians["partners"]
+    _line(
+        f"{'CPU, ' + str(partners['partners']) + ' partners':<36}{partners['cpu_percent_of_a_core']:>9.2f} % of a core"
+        f"    {partners['cpu_percent_while_all_are_down']:.2f} % while all are down"
+    )
     _others(medians)
     for name, one in memory["processes"].items():
         _line(f"    {name:<34}{one['pss']:>8.1f} MB PSS{one['rss']:>8.1f} MB RSS")

@@ -299,6 +299,23 @@ def test_a_host_that_cannot_reach_its_initiator_ends_the_job_which_says_who_cann
     world.stabilize(10)
 
 
+def test_parties_without_a_job_notice_within_a_minute_which_way_is_closed(store: str) -> None:
+    world = World(13, store=store)
+    seconds = world.rules.idle_heartbeat / 1000
+    world.run_for(2 * seconds)
+    assert (troubles(world, GUEST), troubles(world, HOST)) == ({}, {})
+    world.kill_route(HOST, GUEST)
+    until(world, lambda: GUEST in troubles(world, HOST), seconds + 2)
+    assert troubles(world, HOST)[GUEST].silence == "connection refused"
+    until(world, lambda: HOST in troubles(world, GUEST), seconds + 2)
+    found = troubles(world, GUEST)[HOST]
+    assert (found.silent_since, found.cut_off) == (0, "connection refused")
+    world.dead_routes.clear()
+    until(world, lambda: not troubles(world, HOST), 2 * world.rules.heartbeat_interval / 1000 + 1)
+    until(world, lambda: not troubles(world, GUEST), 2 * world.rules.heartbeat_interval / 1000 + 1)
+    world.stabilize(10)
+
+
 def test_what_ends_at_a_host_that_cannot_reach_its_initiator_is_heard_of_with_its_heartbeats(store: str) -> None:
     world = World(12, store=store)
     job_id = world.submit(GUEST, job(TWO, {"a": [], "b": ["a"]}))

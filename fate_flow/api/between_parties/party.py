@@ -138,7 +138,7 @@ class _PartyRoutes:
         caller = self._caller()
         self._check(Query.HEARTBEAT, caller)
         reply = self._commands.heartbeat(caller, jobs)
-        data = with_round_trip(reply.as_data(), round_trip_to(self._settings, caller))
+        data = with_round_trip(reply.as_data(), round_trip_to(self._settings, caller, self._context.clock()))
         if checkpoint and self._context.keeps_record:
             self._check(Query.RECORD, caller)
             answer = self._witnessing.add_checkpoint(caller, checkpoint)

@@ -29,6 +29,7 @@ from fate_flow.core.model.job import Blocker
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus, WorkerStatus
 from fate_flow.core.planning.condition import RESTARTING
+from fate_flow.core.text.peer_problems import PeerProblem
 from fate_flow.jobspec.sources import BUILT_IN, DOCUMENT, PARTY, SERVER
 
 _NAMES = a_list(TEXT)
@@ -341,6 +342,7 @@ PARTIES = an_object({
         "party_id": TEXT, "url": TEXT, "status": one_of(
             ("answers", "does not answer", "cannot reach this party", "not asked")
         ),
+        "problem": described(one_of(("", *PeerProblem)), "What is wrong, as one word; empty: nothing, or not asked."),
         "message": TEXT, "hold": _HOLD, "keys": or_null(_KEYS_OF_PARTY),
         "offers": described(or_null(a_list(TEXT)), "The extensions that its server offers; null if it was not asked."),
         "clock_offset": described(or_null(WHOLE), "Milliseconds by which its clock is ahead; null if it does not say."),

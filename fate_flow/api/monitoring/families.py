@@ -12,7 +12,7 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fate_flow.api.monitoring.peer_states import answered_at
+from fate_flow.api.monitoring.peer_states import answered_at, problems_of
 from fate_flow.core.metrics.measures import Measure
 from fate_flow.core.model.status import JOB_UNFINISHED
 from fate_flow.core.quotas.disk_space import DiskSpace
@@ -21,6 +21,7 @@ from fate_flow.records.measures.kept_measures import Series
 from fate_flow.store.views.server_state import INADMISSIBLE, ServerState
 
 CIRCUITS = ("closed", "open", "probing")
+TO_IT, FROM_IT = "to", "from"
 _MB = 1024 * 1024
 
 
@@ -152,7 +153,13 @@ def _peers(scrape: Scrape) -> Iterator[Metric]:
         away = trouble.cut_off_since if trouble else 0
         silence[peer,] = max(0, steady - silent) / 1000 if silent else 0.0
         cut_off[peer,] = max(0, steady - away) / 1000 if away else 0.0
-    about = "How long a party has not answered; 0: it answers, or is not asked, as while no job binds it."
+    about = "1 for what is wrong with requests to a party, or from it, as one word; absent: nothing, or not known."
+    wrong = (
+        (peer, way, problem) for peer in peers
+        for way, problem in zip((TO_IT, FROM_IT), _problems(scrape, peer), strict=True) if problem
+    )
+    yield _gauge("peer_problem", about, ("peer", "direction", "problem"), ((key, 1.0) for key in wrong))
+    about = "How long a party has not answered; 0: it answers, or is not asked."
     yield _gauge("peer_silence_seconds", about, ("peer",), silence.items())
     about = "Time of the last answer of a party, since 1970; absent: none since the scheduler started."
     answered = ((peer, answered_at(scrape.peers.get(peer, {}))) for peer in peers)
@@ -176,6 +183,10 @@ def _peers(scrape: Scrape) -> Iterator[Metric]:
         "notifications_waiting", "Notifications that are not sent yet.", ("channel",),
         (((kind,), count) for kind, count in state.notifications.items()),
     )  # fmt: skip
+
+
+def _problems(scrape: Scrape, peer: str) -> tuple[str, str]:
+    return problems_of(scrape.peers.get(peer), scrape.state.troubles.get(peer))
 
 
 def _family(measure: Measure, series: Iterable[Series]) -> Metric:

@@ -185,7 +185,7 @@ def print_sections(data: Mapping[str, Row]) -> None:
 
 def print_parties(data: Row) -> None:
     """Print the answer of `party list`: first the parties on hold, then the routes to the other parties."""
-    columns = ("party_id", "url", "status", "circuit", "message")
+    columns = ("party_id", "url", "status", "problem", "circuit", "message")
     parties = data.get("parties") or ()
     for line in hold_lines(data):
         click.echo(line)

@@ -158,7 +158,8 @@ def _parties(data: Row | None) -> Iterator[Line]:
     parties = data.get("parties") or ()
     bad = [one for one in parties if one.get("status") not in ("answers", "not asked")]
     for one in bad:
-        yield Line(one_line(f"party {one.get('party_id')}: {one.get('status')}: {one.get('message')}"), "bold red")
+        what = f"{one.get('status')} ({problem})" if (problem := one.get("problem")) else one.get("status")
+        yield Line(one_line(f"party {one.get('party_id')}: {what}: {one.get('message')}"), "bold red")
     if parties and not bad:
         yield Line(f"{counted(len(parties), 'other party', 'other parties')}, all answer", "green")
 

@@ -26,7 +26,9 @@ class PeerProblem(StrEnum):
 
 _SIGNS: tuple[tuple[PeerProblem, tuple[str, ...]], ...] = (
     (PeerProblem.CLOCK, ("compare the clocks", "correct the clocks")),
-    (PeerProblem.NAME, ("cannot be resolved", "another server", "no route here", "this is party")),
+    (PeerProblem.NAME, (
+        "cannot be resolved", "another server", "no route here", "this is party", "this server is party",
+    )),
     (PeerProblem.REFUSED, ("connection refused", "no route to its", "keeps no connection open", "is not connected")),
     (PeerProblem.PROXY, ("a proxy in between",)),
     (PeerProblem.KEY, ("accepts none of our keys", "key list", "by no key", "no key", "key id", "keyid", "revoked")),

@@ -141,8 +141,7 @@ class Engine(Protocol):
         """Remove the output and the working folder of a worker that has exited."""
 
     def printed(self, worker: Worker) -> Mapping[str, Path] | None:
-        """Return the files of what the worker printed, `stdout` and `stderr`; None if it was not launched, or was
-        forgotten."""
+        """Return the files of its `stdout` and `stderr`; None if the worker was not launched, or was forgotten."""
 
     def used(self, worker: Worker) -> WorkerUsage | None:
         """Return what the worker has used so far; None if nothing has measured it, or if the worker was forgotten."""
@@ -389,6 +388,7 @@ class Rules:
     hold: int = 60_000
     ready: int = 90_000
     heartbeat_interval: int = 5_000
+    idle_heartbeat: int = 60_000     # the most between two heartbeats to a party that no job binds; 0: it gets none
     party_silence: int = 90_000
     initiator_silence: int = 120_000
     plain_hold: int = 300_000

@@ -33,6 +33,11 @@ class PeerWatch:
         """Read the stored troubles again, because another thread or a rolled-back transaction may have changed them."""
         self._suspects = frozenset(tx.peer_troubles())
 
+    @property
+    def suspects(self) -> frozenset[str]:
+        """The parties of which a trouble may be stored."""
+        return self._suspects
+
     def is_suspect(self, party_id: str) -> bool:
         """Return whether a trouble of this party may be stored."""
         return party_id in self._suspects
@@ -72,10 +77,9 @@ class PeerWatch:
             unit.tx.note_trouble(found)
         return found
 
-    def forget_way_back(self, unit: UnitOfWork, trouble: PeerTrouble) -> None:
-        """Forget since when a party is cut off that gets no heartbeats now; a later heartbeat measures again."""
-        if trouble.cut_off_since:
-            unit.tx.note_trouble(replace(trouble, cut_off_since=0, cut_off=""))
+    def forget(self, unit: UnitOfWork, party_id: str) -> None:
+        """Forget the trouble of a party that has no address here any more: it gets no heartbeats."""
+        unit.tx.note_trouble(PeerTrouble(party_id))
 
     def _note_answer(self, unit: UnitOfWork, party_id: str) -> None:
         if party_id in self._noted:

@@ -39,6 +39,7 @@ from fate_flow.services.scheduling.events import (
     SchedulerEvent,
     WorkerChanged,
 )
+from fate_flow.services.scheduling.idle_partners import IdlePartners
 from fate_flow.services.scheduling.queue_rounds import QueueRounds
 from fate_flow.services.scheduling.silences import Silences
 from fate_flow.services.upkeep.maintenance import Maintenance
@@ -71,6 +72,7 @@ class Scheduler:
         self._watch = WorkerWatch()
         self._peers = PeerWatch()
         self._silences = Silences(context)
+        self._idle = IdlePartners(context.rules.idle_heartbeat, context.rules.heartbeat_interval, self._random)
         self._asked: frozenset[str] = frozenset()           # parties that got the last heartbeat
         self._initiators: frozenset[str] = frozenset()      # other parties whose jobs run here
         self._owner_watch = Stopwatch(monotonic)
@@ -366,10 +368,10 @@ class Scheduler:
             troubles = self._peers.troubles(unit)
             self._silences.look(unit, troubles)
             for trouble in troubles:
-                if trouble.party_id in self._asked:
+                if trouble.party_id in self._asked or trouble.party_id in self.context.routes:
                     self._maintenance.party_cut_off(unit, trouble)
                 else:
-                    self._peers.forget_way_back(unit, trouble)
+                    self._peers.forget(unit, trouble.party_id)
             self._initiators = frozenset(job.initiator.party_id for job in jobs if _runs_for_another(job))
             self._rounds(unit, jobs)
             self._newest_command = 0
@@ -443,7 +445,8 @@ class Scheduler:
     def beat(self) -> None:
         """Send one heartbeat to every party that runs something for us, for any number of jobs.
 
-        Also send one to each party whose jobs run here, so that a broken connection is noticed in time."""
+        Also send one to each party whose jobs run here, so that a broken connection is noticed in time; now and then to
+        those that no job binds; and to each that did not answer, or could not reach this server, until that is over."""
         beats = self.context.read(self._elsewhere)
         self._asked = frozenset(beats.jobs)
         for party_id, jobs in beats.jobs.items():
@@ -460,8 +463,13 @@ class Scheduler:
         self._peers.check(tx)
         doubtful = (*tx.unconfirmed_seats(), *tx.silent_seats())
         self._unsure = frozenset(seat.party.party_id for seat in doubtful)
-        every = {*tx.parties_with_seats(), *self._unsure, *self._initiators}
+        bound = {*tx.parties_with_seats(), *self._unsure, *self._initiators}
+        idle = set(self.context.routes) - bound - {self.context.party_id}
+        every = bound | self._idle.due(idle, self._steady.now()) | self._peers.suspects & idle
         return beats_for(tx, sorted(every - {self.context.party_id, "0"}), doubtful)
+
+    def _random(self, below: int) -> int:
+        return int(self.context.fresh_id()[:8], 16) % below
 
 
 def _is_to_decide(job: Job) -> bool:

@@ -54,6 +54,7 @@ IDLE_SECONDS = 60.0          # between two cosignatures of a log that does not g
 OWN_SECONDS = 60.0           # for which the own log waits for those who do not answer
 GIVE_UP_SECONDS = 24 * 3600.0
 _SOON_SECONDS = 5.0          # in which a heartbeat may take a new checkpoint along
+_ALONG_SECONDS = 20.0        # a heartbeat takes along what would be offered in this time
 _AGAIN_SECONDS = 10.0        # after a peer has not answered, or has answered what does not fit
 _LATER_SECONDS = 600.0       # after a peer has said that it is no witness
 _NO_WITNESS, _NOT_NOW = 404, (0, 500, 503)
@@ -364,13 +365,14 @@ class Cosigning:
         return Offer(party_id, newest, old.size, str(NewCheckpoint(old.size, hashes, read_note(newest.note))))
 
     def for_heartbeat(self, party_id: str) -> Offer | None:
-        """Return what the next heartbeat to this party takes along."""
+        """Return what the next heartbeat to this party takes along: a new checkpoint, or one that is due soon."""
         with self._lock:
-            peer = self._peers.get(party_id)
-            if peer is None or not peer.may_be_offered(self.monotonic()):
+            peer, now = self._peers.get(party_id), self.monotonic()
+            if peer is None or not peer.may_be_offered(now):
                 return None
+            is_due = peer.offer_at <= now + _ALONG_SECONDS
         found = self.context.read(lambda tx: self._offer(tx, party_id, peer))
-        return found if found is not None and found.checkpoint.size > found.old else None
+        return found if found is not None and (is_due or found.checkpoint.size > found.old) else None
 
     def answered(self, offer: Offer, status: int, text: str) -> None:
         """Take the answer of a peer to `add-checkpoint`; status 0: it has not answered."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import requests
 import yaml
 
 from fate_flow.cli.connection.client import Client
@@ -20,6 +23,7 @@ from fate_flow.cli.connection.settings_file import find_server
 from fate_flow.cli.output.progress import PlainScreen
 from fate_flow.cli.output.watch import JobView, watch
 from fate_flow.cli.server import service
+from fate_flow.settings.client_keys import read_client_keys
 from tests.kit.servers.lending import PARTIES, Servers, a_root
 from tests.kit.servers.party_servers import (
     BASE_PORT,
@@ -33,12 +37,13 @@ from tests.kit.servers.party_servers import (
 )
 from tests.kit.site_keys import write_private_key
 from tests.kit.waiting import eventually
+from tests.kit.web.signed_in import signed_in
 
 pytestmark = pytest.mark.timeout(900)
 
 LIMITS = {
     "poll_interval": 0.3, "heartbeat_interval": 0.3, "party_silence": 10, "initiator_silence": 30, "drain_timeout": 1,
-    "retry_wait": 0.3, "remote_request_timeout": 120,
+    "retry_wait": 0.3, "remote_request_timeout": 120, "idle_heartbeat_interval": 2,
 }  # fmt: skip
 PATIENT = {**LIMITS, "party_silence": 100, "initiator_silence": 120}
 NOT_HERE = f"this server is party 7777, not {HOST}"
@@ -89,6 +94,58 @@ def listed(party: PartyServer, other: str) -> dict[str, Any]:
 def tries(cluster: Cluster, party_id: str) -> int:
     """How often the initiator has asked a party that does not answer."""
     return int(listed(cluster.guest, party_id).get("failures", 0))
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The overview of a server's board, in one session."""
+
+    url: str
+    cookies: dict[str, str]
+
+    def partner(self, party_id: str) -> str:
+        """The row of a partner, as text."""
+        page = requests.get(f"{self.url}/board/", cookies=self.cookies, timeout=60).text
+        row = page.partition(f'<tr id="partner-{party_id}">')[2].partition("</tr>")[0]
+        return " ".join(re.sub(r"<[^>]*>", " ", row).split())
+
+    def is_known(self, party_id: str) -> bool:
+        """Whether both directions of the connection to a partner are known, and good."""
+        return re.search("good answers within .* good reaches this party within", self.partner(party_id)) is not None
+
+
+def overview_of(server: PartyServer) -> Overview:
+    key = read_client_keys(server.home)
+    assert key is not None, "a cluster makes keys for its clients"
+    return Overview(server.url, signed_in(server.url, key))
+
+
+def problems(cluster: Cluster) -> list[str]:
+    """The lines of the guest's metrics that say what is wrong with partners."""
+    return [line for line in cluster.guest.raw("GET", "metrics", api="..").text.splitlines()
+            if line.startswith("fate_flow_peer_problem{")]  # fmt: skip
+
+
+def test_partners_that_no_job_binds_are_asked_all_the_time(servers: Cluster) -> None:
+    guest = servers.guest
+    board = overview_of(guest)
+    for party_id in (HOST, OTHER):
+        eventually(lambda party_id=party_id: board.is_known(party_id), "that a partner is known without a job")
+    assert problems(servers) == []
+    counted = guest.rows("SELECT f_party_id, f_heard FROM t_peer WHERE f_heard > 0")
+    assert {one["f_party_id"] for one in counted} == {HOST, OTHER}, "each of them asks, too"
+    servers.kill(OTHER)
+    eventually(lambda: "refused does not answer for" in board.partner(OTHER), "that it is said to be away")
+    assert board.is_known(HOST)
+    [line] = problems(servers)
+    assert line == f'fate_flow_peer_problem{{direction="to",peer="{OTHER}",problem="refused"}} 1.0'
+    assert (listed(guest, OTHER)["problem"], listed(guest, HOST)["problem"]) == ("refused", "")
+    printed = guest.flow("top").out
+    assert f"party {OTHER}: does not answer (refused): connection refused" in printed
+    servers.start(OTHER)
+    eventually(lambda: board.is_known(OTHER), "that it is back")
+    assert problems(servers) == []
+    assert guest.rows("SELECT f_job_id FROM t_job WHERE f_status = 'running'") == []
 
 
 @pytest.mark.heavy

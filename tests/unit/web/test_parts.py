@@ -7,32 +7,37 @@ from typing import Any
 import pytest
 
 from fate_flow.api.http.shapes import WAITED_FOR
+from fate_flow.api.monitoring.peer_states import freshness
 from fate_flow.cli.audit.record_times import time_of
 from fate_flow.core.access.key_list import MESSAGE, KeyList, KeyState, ListedKey
 from fate_flow.core.model.peer import PeerTrouble
+from fate_flow.settings.limits import Limits
 from fate_flow.store.views.board import SavedKeys
 from fate_flow.web.jobs.whose_move import WAITING, who_acts
 from fate_flow.web.pages import moment
-from fate_flow.web.partners import BAD, GOOD, UNKNOWN, KeyInUse, PartnerKeys, freshness, keys_of, partners_of
+from fate_flow.web.partners import BAD, GOOD, UNKNOWN, KeyInUse, PartnerKeys, keys_of, partners_of
 from tests.kit.site_keys import private_key
 
-FRESH = freshness(heartbeat_interval=5, longest_answer=30)
+FRESH = freshness(Limits())
+LATELY = ", last less than 2 min ago"
 
 
 def test_both_directions_of_a_partner_are_shown_apart() -> None:
     peers = {
-        "1": {"circuit": "closed", "commands_waiting": 2, "answered_at": 1},
+        "1": {"circuit": "closed", "commands_waiting": 2, "answered_at": 1, "back_ms": 1},
         "2": {"circuit": "open", "error": "connection refused", "answered_at": 1},
         "4": {"circuit": "closed", "answered_at": 1},
+        "6": {"circuit": "closed", "answered_at": 1},
     }  # fmt: skip
     troubles = {
         "3": PeerTrouble("3", silent_since=1_000, silence="no TLS connection"),
         "4": PeerTrouble("4", cut_off_since=1_000, cut_off="no answer in time"),
     }
-    listed = partners_of(["1", "2", "3", "4", "5"], peers, troubles, 181_000, {}, 2, FRESH)
+    listed = partners_of(["1", "2", "3", "4", "5", "6"], peers, troubles, 181_000, {}, 2, FRESH)
     found = {one.party_id: one for one in listed}
     assert {key: (one.there, one.back) for key, one in found.items()} == {
         "1": (GOOD, GOOD), "2": (BAD, UNKNOWN), "3": (BAD, UNKNOWN), "4": (GOOD, BAD), "5": (UNKNOWN, UNKNOWN),
+        "6": (GOOD, UNKNOWN),
     }  # fmt: skip
     assert found["1"].commands == 2
     bad = [one for one in found.values() if BAD in (one.there, one.back)]
@@ -41,6 +46,7 @@ def test_both_directions_of_a_partner_are_shown_apart() -> None:
         "2": ("refused", ""), "3": ("TLS", ""), "4": ("", "no answer"),
     }  # fmt: skip
     assert found["3"].there_text == "does not answer for 3 min: no TLS connection"
+    assert found["6"].back_text == "it does not say whether it reaches this party"
     assert found["4"].back_text == "cannot reach this party for 3 min: no answer in time"
 
 
@@ -60,10 +66,10 @@ MINUTE = 60_000
 @pytest.mark.parametrize(("age", "mark", "text", "back"), [
     (None, UNKNOWN, "has not answered since this server started; flow party list asks it",
      "not known while it is not asked"),
-    (-3 * MINUTE, GOOD, "answers within 5 ms", "reaches this party within 5 ms"),      # the clock was set back
-    (FRESH, GOOD, "answers within 5 ms", "reaches this party within 5 ms"),
+    (-3 * MINUTE, GOOD, f"answers within 5 ms{LATELY}", "reaches this party within 5 ms"),      # the clock was set back
+    (FRESH, GOOD, f"answers within 5 ms{LATELY}", "reaches this party within 5 ms"),
     *((age, UNKNOWN, f"answered {ago} ago, not asked since; flow party list asks it", "not known while it is not asked")
-      for age, ago in ((FRESH + 1, "less than a minute"), (3 * MINUTE, "3 min"), (119 * MINUTE, "119 min"),
+      for age, ago in ((FRESH + 1, "1 min"), (3 * MINUTE, "3 min"), (119 * MINUTE, "119 min"),
                        (120 * MINUTE, "2 h"), (47 * 60 * MINUTE, "47 h"), (100 * 60 * MINUTE, "4 days"))),
 ])  # fmt: skip
 def test_an_answer_says_how_things_stand_only_while_it_is_new(age: int | None, mark: str, text: str, back: str) -> None:
@@ -124,7 +130,16 @@ def test_a_partner_without_keys_that_count_says_why() -> None:
 def test_a_latency_is_rounded_so_that_the_page_stays_the_same(milliseconds: object, text: str) -> None:
     seen = {"1": {"circuit": "closed", "round_trip_ms": milliseconds, "back_ms": milliseconds, "answered_at": NOW}}
     [found] = partners_of(["1"], seen, {}, 0, {}, NOW, FRESH)
-    assert (found.there_text, found.back_text) == (f"answers{text}", f"reaches this party{text}")
+    back = f"reaches this party{text}" if text else "it does not say whether it reaches this party"
+    assert (found.there_text, found.back_text) == (f"answers{text}{LATELY}", back)
+
+
+@pytest.mark.parametrize(("limits", "seconds"), [
+    (Limits(), 60 + 2 * 5 + 30), (Limits(idle_heartbeat_interval=0), 3 * 5 + 30),
+    (Limits(idle_heartbeat_interval=1, party_silence=20), 3 * 5 + 20),
+])  # fmt: skip
+def test_an_answer_is_new_for_as_long_as_a_partner_that_answers_may_not_be_asked(limits: Limits, seconds: int) -> None:
+    assert freshness(limits) == seconds * 1000
 
 
 def _seat(message: str, status: str = "joined") -> dict[str, str]:

@@ -13,6 +13,7 @@ from fate_flow.api.v1.rendering.queue import hold_of
 from fate_flow.core.model.errors import UNREACHABLE, Busy
 from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
+from fate_flow.core.text.peer_problems import problem_in
 from fate_flow.core.text.phrases import counted, sanitized
 from fate_flow.core.wire.v1.extensions import offered_in
 from fate_flow.core.wire.v1.paths import INTAKE
@@ -95,9 +96,10 @@ def _shown(
     answer = asked.answer
     circuit = {key: value for key, value in (seen or {}).items() if key not in ("party_id", "url")}
     status, message = _judged(party_id, answer, own)
+    problem = problem_in(message) if status in (SILENT, CUT_OFF) else ""
     if waiting := _waiting(seen or {}, status, message):
         message = "; ".join(filter(None, [message, waiting]))
-    found = {"party_id": party_id, "url": url, "status": status, "message": message}
+    found = {"party_id": party_id, "url": url, "status": status, "problem": problem, "message": message}
     offers = list(offered_in(answer.data)) if answer is not None and answer.is_ok else None
     return {**circuit, **found, "hold": _hold_in(answer), "offers": offers, "clock_offset": asked.clock_offset}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import socket
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,18 @@ def test_a_heartbeat_brings_a_checkpoint_and_its_answer_the_cosignature(world: W
     assert cosigned["text"].startswith("\u2014 ")
     assert reply["data"]["ended"] == {}
     assert "cosigned" not in answered(world, "heartbeat", {"jobs": []})["data"]
+
+
+@pytest.mark.parametrize(("age", "said"), [(0, 7), (100_000, 7), (100_001, None), (None, None)])
+def test_a_heartbeat_is_told_how_long_requests_back_take_if_one_was_answered_lately(
+    world: World, age: int | None, said: int | None
+) -> None:
+    """A time from before would say that this party reaches the sender."""
+    now = world.services.context.clock()
+    at = None if age is None else now - age
+    object.__setattr__(world.services.context, "clock", lambda: now)
+    world.write_peers(json.dumps({"10000": {"circuit": "closed", "round_trip_ms": 7, "answered_at": at}}))
+    assert answered(world, "heartbeat", {"jobs": []})["data"].get("round_trip_ms") == said
 
 
 def test_a_heartbeat_without_a_record_here_is_answered_as_before(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from prometheus_client.core import Metric
 
 import fate_flow
 from fate_flow.api.app import create_public_app
-from fate_flow.api.monitoring.families import CIRCUITS, ScrapeCollector
+from fate_flow.api.monitoring.families import CIRCUITS, FROM_IT, TO_IT, ScrapeCollector
 from fate_flow.api.monitoring.routes import scrape_of
 from fate_flow.core.metrics.measures import (
     ANSWERED,
@@ -30,6 +30,7 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JOB_END, JOB_UNFINISHED, TASK_END, JobStatus, WorkerStatus
 from fate_flow.core.notifications.subscribers import KINDS
+from fate_flow.core.text.peer_problems import PeerProblem
 from fate_flow.peers.network_errors import ERROR_CLASSES
 from fate_flow.records.measures.kept_measures import KeptMeasures
 from fate_flow.relay.spool import Spool, SpoolLimits
@@ -73,6 +74,7 @@ def sources(world: World) -> Mapping[str, Mapping[str, Allowed]]:
         "record_export_waiting": export, "record_export_failing": export,
         "scheduler_awake_seconds": {},
         "peer_circuit": {**peer, "circuit": CIRCUITS},
+        "peer_problem": {**peer, "direction": {TO_IT, FROM_IT}, "problem": set(PeerProblem)},
         "peer_silence_seconds": peer, "peer_cut_off_seconds": peer,
         "peer_last_answer_timestamp_seconds": peer,
         "outbox_commands": peer, "outbox_oldest_seconds": peer,
@@ -125,7 +127,7 @@ def world(tmp_path: Path, spool: Spool) -> Iterator[World]:
 def test_each_family_says_where_the_values_of_its_labels_come_from(world: World, spool: Spool) -> None:
     known = sources(world)
     world.add_job()
-    world.write_peers('{"10000": {"circuit": "closed", "answered_at": 1}}')
+    world.write_peers('{"10000": {"circuit": "open", "answered_at": 1}}')
     found = {one.name.removeprefix("fate_flow_"): one for one in families(world, spool)}
     assert set(known) == set(found)
     measured = {one.name.removeprefix("fate_flow_"): one.labels for one in MEASURES}

@@ -123,9 +123,19 @@ def test_each_party_of_the_configuration_has_its_numbers(world: World) -> None:
     assert found["peer_silence_seconds", ("10000",)] == 30
     assert found["peer_cut_off_seconds", ("10000",)] == 0
     assert [found["peer_circuit", (one, "10000")] for one in ("closed", "open", "probing")] == [0, 1, 0]
+    assert found["peer_problem", ("to", "10000", "refused")] == 1
     assert found["outbox_commands", ("10000",)] == 0
     assert ("peer_last_answer_timestamp_seconds", ("10000",)) not in found
+    with world.store.transaction() as tx:
+        tx.note_trouble(PeerTrouble("10000", cut_off_since=1_000, cut_off="no answer in time"))
+    found = scrape(world)
+    assert {labels for name, labels in found if name == "peer_problem"} == {
+        ("from", "10000", "no answer"), ("to", "10000", "no answer"),
+    }  # fmt: skip
+    with world.store.transaction() as tx:
+        tx.note_trouble(PeerTrouble("10000"))
     world.write_peers('{"10000": {"circuit": "closed", "answered_at": 1700000000500}}')
+    assert not [name for name, _ in scrape(world) if name == "peer_problem"]
     assert scrape(world)["peer_last_answer_timestamp_seconds", ("10000",)] == 1700000000.5
     world.write_peers("{")
     assert scrape(world)["peer_circuit", ("closed", "10000")] == 1

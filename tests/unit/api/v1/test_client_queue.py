@@ -113,6 +113,8 @@ def test_the_parties_are_asked_when_their_list_is_asked_for(
     world.peers.answers["/party/intake"] = answer
     [found] = world.ask("party/list")["data"]["parties"]
     assert (found["status"], found["message"], found["hold"]) == (status, message, None)
+    problem = {"answers": "", "cannot reach this party": "refused"}
+    assert found["problem"] == problem.get(status, "refused" if "connection refused" in message else "name")
 
 
 @pytest.mark.parametrize(("data", "offers", "offset"), [

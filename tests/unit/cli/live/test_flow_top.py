@@ -23,6 +23,7 @@ SLURM = {"f_engine_name": "slurm", "f_cores": 400, "f_remaining_cores": 100}
 PARTIES = [
     {"party_id": "10000", "status": "answers"},
     {"party_id": "10001", "status": "does not answer", "message": "connection refused"},
+    {"party_id": "10002", "status": "does not answer", "problem": "clock", "message": "compare the clocks"},
 ]
 
 
@@ -92,9 +93,10 @@ def test_it_is_printed_once_in_a_pipe(flow, stub):
     Server(stub)
     result = flow("top")
     assert result.exit_code == 0
-    assert result.stdout.splitlines()[:5] == [
+    assert result.stdout.splitlines()[:6] == [
         "party 9999 is on hold by ann: noon",
         "party 10001: does not answer: connection refused",
+        "party 10002: does not answer (clock): compare the clocks",
         "STANDALONE: 2 of 20 cores and 1 of 4 GPUs are free",
         "slurm: 100 of 400 cores are free",
         "1 job runs",
@@ -153,8 +155,8 @@ def test_a_party_that_does_not_answer_holds_nothing_up(stub, looks):
 ])
 def test_what_does_not_fit_is_counted(stub, looks, running, queued, shown):
     Server(stub, running, queued)
-    lines = texts(looks.take(waits=True), 200, 18)
-    assert len(lines) <= 18
+    lines = texts(looks.take(waits=True), 200, 19)
+    assert len(lines) <= 19
     assert tuple(line for line in lines if line.startswith(("no ", "1 job runs", "50 ", "1 job waits"))) == shown
 
 

@@ -10,6 +10,7 @@ from fate_flow.core.text.peer_problems import PeerProblem, problem_in
 @pytest.mark.parametrize(("text", "expected"), [
     ("the name of its host cannot be resolved (Name or service not known)", PeerProblem.NAME),
     ("another server, that of party 10001, answers at http://x", PeerProblem.NAME),
+    ("party_id: this server is party 7777, not 10000", PeerProblem.NAME),
     ("connection refused", PeerProblem.REFUSED),
     ("no route to its host", PeerProblem.REFUSED),
     ("party 10000 dials this server, and keeps no connection open now", PeerProblem.REFUSED),

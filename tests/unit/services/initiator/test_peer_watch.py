@@ -83,7 +83,7 @@ def test_what_a_party_said_last_is_forgotten_when_nobody_asks_it_any_more() -> N
     server, watch = HandServer(), PeerWatch()
     with at(server, 10_000).unit() as unit:
         watch.way_back(unit, "10000", LOST)
+        watch.fails(unit, "10000", 2.0, "no answer in time")
     with at(server, 12_000).unit() as unit:
-        [trouble] = watch.troubles(unit)
-        watch.forget_way_back(unit, trouble)
+        watch.forget(unit, "10000")
     assert troubles(server) == []

@@ -136,6 +136,27 @@ def test_a_heartbeat_takes_along_what_is_not_cosigned_yet(parties: tuple[Witness
     assert guest.verified(WITH).anchored_to == 1
 
 
+def test_a_heartbeat_takes_along_what_is_due_soon_so_that_an_idle_partner_gets_one_request(
+    parties: tuple[WitnessParty, WitnessParty],
+) -> None:
+    guest, host = parties
+    guest.record_with("10000", "a")
+    guest.cosigned_by(host)
+    for party in parties:
+        party.wait(IDLE_SECONDS / 2)
+    assert guest.cosigning.for_heartbeat("10000") is None, "as one of each five seconds while a job runs"
+    for party in parties:
+        party.wait(IDLE_SECONDS / 4)
+    offer = guest.cosigning.for_heartbeat("10000")
+    assert offer is not None
+    reply = host.witnessing.add_checkpoint("9999", offer.text)
+    guest.cosigning.answered(offer, reply.status, reply.text)
+    for party in parties:
+        party.wait(IDLE_SECONDS * 3 / 4)
+    assert guest.offer(host) is None
+    assert guest.verified(WITH).anchored_at == host.server.now // 1000 - 45
+
+
 def test_a_lost_answer_is_caught_up_with(parties: tuple[WitnessParty, WitnessParty]) -> None:
     guest, host = parties
     guest.record_with("10000", "a")
