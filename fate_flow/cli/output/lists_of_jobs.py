@@ -56,7 +56,7 @@ def print_tables(data: Row, jobs: NamedJobs) -> None:
     """Print the answer of `table list`."""
     rows = data.get("tables") or ()
     print_count(len(rows), data, "table")
-    headers = ("namespace", "table", "rows", "columns", "created", "job", "name", "state")
+    headers = ("job", "name", "created", "namespace", "table", "rows", "columns", "state")
     print_table(headers, (_table(one, jobs) for one in rows))
     if place := data.get("next"):
         click.echo(one_line(f"older: --from {quote(str(place))}"))
@@ -90,8 +90,8 @@ def _output(row: Row) -> tuple[object, ...]:
 def _table(one: Row, jobs: NamedJobs) -> tuple[object, ...]:
     job_id, state = one.get("job_id"), "usable" if one.get("enable") else "disabled"
     return (
-        one.get("namespace"), one.get("table_name"), one.get("count"), one.get("columns"),
-        short_moment(one.get("create_time")), job_id, jobs.name(job_id), state,
+        job_id, jobs.name(job_id), short_moment(one.get("create_time")), one.get("namespace"), one.get("table_name"),
+        one.get("count"), one.get("columns"), state,
     )  # fmt: skip
 
 

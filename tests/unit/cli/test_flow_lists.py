@@ -150,8 +150,8 @@ LISTS = {
         "count": 10_000, "is_counted": False, "next": "1/it's/b",
     }, [
         "2 of more than 10000 tables (count them with --count)",
-        "namespace table rows columns created job name state",
-        "demo site_a 5 3 42 usable",
+        "job name created namespace table rows columns state",
+        "42 demo site_a 5 3 usable",
         "demo b? 0 1 disabled",
         """older: --from '1/it'"'"'s/b'""",
     ]),

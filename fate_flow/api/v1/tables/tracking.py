@@ -31,7 +31,7 @@ from fate_flow.api.v1.envelope import SUCCESS, HttpError, arguments, attached, f
 from fate_flow.api.v1.rendering.jobs_beside import JOBS_BESIDE, jobs_beside
 from fate_flow.components.tables.table import NoSuchTable
 from fate_flow.core.access.client_roles import OPERATE, READ, SUBMIT
-from fate_flow.core.model.errors import BadRequest, NotFound
+from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.paths import output_table_path
@@ -201,7 +201,7 @@ class _TrackingRoutes:
             return failed(100, f"No found component: job {job_id} has no {name}; it has {', '.join(there)}")
         if party.party_id not in (self._own, "0"):
             if version is not None:
-                raise BadRequest(f"task_version: {party} tells of the newest version alone; leave it out")
+                return failed(100, f"task_version: {party} tells of the newest version alone; leave it out")
             return self._output_tables_at(party, job_id, name)
         made: Sequence[OutputTable | MadeTable]
         if version is None:

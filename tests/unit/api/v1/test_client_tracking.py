@@ -154,7 +154,7 @@ def test_where_the_output_tables_are(world: World, job_id: str) -> None:
         said = world.ask("tracking/component/output/data/table", of(job_id, task_version=version))
         assert len(said.get("data", ())) == count, said
     said = world.ask("tracking/component/output/data/table", of(job_id, role="host", party_id=10000, task_version=0))
-    assert (said["retcode"], said["retmsg"][:12]) == (101, "task_version")
+    assert (said["retcode"], said["retmsg"][:12]) == (100, "task_version")
     said = world.ask("tracking/component/output/data/table", of(job_id, component_name="other"))
     there_is = f"No found component: job {job_id} has no other; it has toy_0"
     assert (said["retcode"], said["retmsg"]) == (100, there_is)

@@ -39,6 +39,10 @@ MODEL = {
     }],
 }  # fmt: skip
 UPLOAD = {"upload_info": {"table_name": "site_a", "namespace": "demo", "upload_count": 7}, "notes": "", "schema": {}}
+LISTED_TABLE = {
+    "namespace": f"output_{JOB}", "table_name": "site_a", "origin": "output", "count": 7, "columns": 3, "job_id": JOB,
+    "create_time": NOON, "enable": True,
+}  # fmt: skip
 OUTPUT = {**PARTY, "component_name": "sum_0", "data_name": "raw", "table_name": "t1", "create_time": NOON}
 MOVE = {**PARTY, "time": NOON, "level": "job", "old": "ready", "new": "running", "message": "", "caused_by": ""}
 ENGINE = {"f_engine_name": "STANDALONE", "f_cores": 8, "f_remaining_cores": 6}
@@ -61,6 +65,7 @@ SHOWN = {
         "use_resource_job": [{**PARTY, "job_id": JOB, "core": 2, "memory": 0, "gpus": 0, "engine": "STANDALONE"}],
     }),
     "data upload-history": ((), [{JOB: UPLOAD}]),
+    "table list": ((), {"tables": [LISTED_TABLE], "count": 1, "is_counted": True, "next": None}),
     "table tracking-job": (("-n", "demo", "-t", "site_a"), {"count": 1, "job": [JOB]}),
     "model list": ((), [MODEL]),
     "model show": (("--model-id", JOB), MODEL),
@@ -80,8 +85,9 @@ SHOWN = {
 
 ABOUT_NO_JOB = {
     "audit reconcile", "audit verify", "component desc", "job validate", "key query", "notify choose", "notify show",
-    "party list", "privilege query", "provider list", "provider list-components", "server info", "server versions",
-    "service registry", "table connector-query", "table info", "table tracking-source",
+    "party list", "privilege query", "provider list", "provider list-components", "resource history", "server info",
+    "server versions", "service registry", "table connector-query", "table info", "table preview",
+    "table tracking-source",
 }  # fmt: skip
 PRINTS_A_PROGRAM = {"task log", "job log"}
 """What a program has printed, or files of it."""
