@@ -31,6 +31,8 @@ from typing import NamedTuple
 
 from fate_flow.core.model.approval import Approval, Consent
 from fate_flow.core.model.job import Blocker, Claim, Hold
+from fate_flow.core.model.peer import PeerTrouble
+from fate_flow.core.model.spec import Party
 from fate_flow.core.text.phrases import ordinal
 from fate_flow.core.values.dataclass import dataclass
 
@@ -176,13 +178,22 @@ def fits(asked: Claim, capacity: Claim) -> bool:
     return not takes_from(asked, Claim(), capacity)
 
 
-def why_a_copy_waits(initiator: str, party: str, consent: Consent | None) -> str:
-    """Return text that says why a job waits, at a party that is not its initiator."""
+def why_a_copy_waits(
+    initiator: Party, party: Party, consent: Consent | None, trouble: PeerTrouble | None, steady: int,
+    *, holds: bool = False,
+) -> str:  # fmt: skip
+    """Return text that says why a job waits, at a party that is not its initiator.
+
+    `trouble`: with the connections to and from the initiator, at the time `steady`. `holds`: whether the job has a
+    reservation at this party."""
     if consent is not None and consent.is_first:
         return f"only {consent.by} at {party} has approved it, and two people have to: flow job approve"
     if consent is not None and consent.approval is Approval.PENDING:
         return f"nobody at {party} has approved it yet: flow job approve, or flow job reject"
-    return f"waits for its initiator, {initiator}, which knows its place in the queue"
+    if trouble is None or trouble.is_over:
+        return f"waits for its initiator, {initiator}, which knows its place in the queue"
+    ends = "its reservation here ends (limits.hold_seconds), and it" if holds else "it"
+    return f"{trouble.explain(initiator, party, steady)}; {ends} waits here until that is over"
 
 
 def pausing(wait_reason: str, milliseconds: int) -> str:

@@ -43,11 +43,14 @@ def with_wait_reasons(tx: SqlTransaction, rows: list[Row]) -> list[Row]:
     for row in unapproved:
         row["document_digest"] = digests.get(row["job_id"], "")
     places = _places(tx, [_key(row) for row in waiting if row["is_initiator"]])
+    troubles = tx.peer_troubles() if any(not row["is_initiator"] for row in waiting) else {}
+    steady = tx.steady() if troubles else 0
     for row in waiting:
         if not row["is_initiator"]:
-            initiator = f"{row['initiator_role']} {row['initiator_party_id']}"
-            consent = _consent_of(row)
-            row["wait_reason"] = why_a_copy_waits(initiator, f"{row['role']} {row['party_id']}", consent)
+            initiator = Party(row["initiator_role"], row["initiator_party_id"])
+            row["wait_reason"] = why_a_copy_waits(
+                initiator, _key(row).party, _consent_of(row), troubles.get(initiator.party_id), steady
+            )
         elif row["job_id"] in places:
             hold = Hold(row["hold_message"] or "", row["hold_by"]) if row["held"] else None
             text = row["wait_reason"] or ""

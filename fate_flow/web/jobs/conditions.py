@@ -28,10 +28,18 @@ def with_conditions(rows: list[Row], moving: Moving, limit: int) -> list[Row]:
             if condition.is_restarting and row["is_initiator"]:
                 row["status_detail"] = RESTARTING
         elif row["status"] == JobStatus.WAITING.value and not row["is_initiator"]:
-            is_to_review = row["approval"] == Approval.PENDING.value
-            initiator = f"{row['initiator_role']} {row['initiator_party_id']}"
-            row["wait_reason"] = "waits for an approval of this party" if is_to_review else f"{initiator} decides"
+            row["wait_reason"] = _why_elsewhere(row, moving)
     return rows
+
+
+def _why_elsewhere(row: Row, moving: Moving) -> str:
+    if row["approval"] == Approval.PENDING.value:
+        return "waits for an approval of this party"
+    initiator = Party(row["initiator_role"], row["initiator_party_id"])
+    trouble = moving.troubles.get(initiator.party_id)
+    if trouble is None or trouble.is_over:
+        return f"{initiator} decides"
+    return trouble.explain(initiator, Party(row["role"], row["party_id"]), moving.steady)
 
 
 def _condition(row: Row, moving: Moving, limit: int) -> Condition:

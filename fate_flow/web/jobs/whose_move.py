@@ -53,7 +53,7 @@ def _size(_: Explained) -> str:
 
 
 def _initiator(job: Explained) -> str:
-    return f"Nobody here: {_shown(job['initiator'])} knows its place in the queue."
+    return _silent(job) or f"Nobody here: {_shown(job['initiator'])} knows its place in the queue."
 
 
 def _parties(job: Explained) -> str:

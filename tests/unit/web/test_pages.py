@@ -317,6 +317,13 @@ def test_the_overview_of_a_host_has_the_jobs_that_wait_at_their_initiators(brows
     overview = browser.page("/board/")
     assert "No job of this party waits." in overview.readable
     assert overview.text.index(asked) < overview.text.index(queued), "the oldest first"
+    with world.store.transaction() as tx:
+        tx.note_trouble(PeerTrouble(GUEST.party_id, silent_since=1, silence="connection refused"))
+    for path in ("/board/", "/board/jobs?status=waiting"):
+        readable = browser.page(path).readable
+        assert "guest 9999 has not answered for 0 s (connection refused)" in readable
+        assert "guest 9999 decides" not in readable
+    assert "The operators of party 9999: guest 9999 has not answered" in browser.page(f"/board/jobs/{queued}").readable
     for _ in range(9):
         world.add_job(party=HOST, initiator=GUEST)
     assert "8 of 11 waiting jobs of other parties" in browser.page("/board/").readable

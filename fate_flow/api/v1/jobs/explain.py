@@ -67,7 +67,7 @@ def explained(
         **party_of(job.party),
         "is_initiator": job.is_initiator,
         "initiator": party_of(job.initiator),
-        "initiator_trouble": None if job.is_initiator else condition.troubles.get(job.initiator),
+        "initiator_trouble": _initiator_trouble(snapshot),
         "status": _shown(job.status),
         "status_detail": RESTARTING if condition.is_restarting else job.status.value,
         "target": job.target.value if job.target else None,
@@ -84,7 +84,7 @@ def explained(
         "ttl": job.ttl_seconds,
         "removed_after": _removed_after(job, least_ttl),
         "waiting_seconds": _waiting_seconds(job, snapshot.steady),
-        "wait_reason": _wait_reason(job, place, snapshot.steady) or condition.text,
+        "wait_reason": _wait_reason(snapshot, place) or condition.text,
         "place_in_queue": place or None,
         "passed_by": job.passes,
         "passers": named_jobs(job.passers, snapshot.passers),
@@ -133,15 +133,27 @@ def _waiting_seconds(job: Job, steady: int) -> float | None:
     return max(0, steady - (job.queued or job.since)) / 1000 if job.status is JobStatus.WAITING else None
 
 
-def _wait_reason(job: Job, place: int, steady: int) -> str:
+def _initiator_trouble(snapshot: JobSnapshot) -> str | None:
+    """Return what is wrong between this party and the initiator of an unfinished job; None if nothing is known."""
+    job = snapshot.jobs[0]
+    trouble = snapshot.troubles.get(job.initiator.party_id)
+    if job.is_initiator or job.is_final or trouble is None or trouble.is_over:
+        return None
+    return trouble.explain(job.initiator, job.party, snapshot.steady)
+
+
+def _wait_reason(snapshot: JobSnapshot, place: int) -> str:
+    job, steady = snapshot.jobs[0], snapshot.steady
     if place:
         return why_it_waits(job.wait_reason, place, job.hold)
     if job.rerun_signal:
         return "; ".join(filter(None, [job.hold.text if job.hold else "", blocked_text(job, steady)]))
     if job.status is JobStatus.READY:
         return "the parties are being asked to accept it"
-    is_copy = job.status is JobStatus.WAITING and not job.is_initiator
-    return why_a_copy_waits(str(job.initiator), str(job.party), job.consent) if is_copy else ""
+    if job.status is not JobStatus.WAITING or job.is_initiator:
+        return ""
+    trouble = snapshot.troubles.get(job.initiator.party_id)
+    return why_a_copy_waits(job.initiator, job.party, job.consent, trouble, steady, holds=job.holds)
 
 
 def _consent(job: Job, digest: str) -> dict[str, Any] | None:

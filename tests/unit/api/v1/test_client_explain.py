@@ -14,6 +14,7 @@ from fate_flow.core.model.job import TaskKey, Worker, WorkerEnd
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, WorkerStatus
 from fate_flow.jobspec.ceilings import Ceilings
+from fate_flow.web.jobs.whose_move import who_acts
 from tests.kit.api.client_world import GUEST, HOST, START, TOY, TOY_CONF, World, make_world
 from tests.kit.api.running_jobs import copy_of_a_job, running_job, trouble
 
@@ -192,6 +193,36 @@ def test_a_task_whose_next_version_is_not_due_says_everywhere_when_it_begins(wor
     ]
     rows = world.ask("job/list/task", {"job_id": job_id, "role": "host"})["data"]["tasks"]
     assert [(row["status"], row["status_detail"]) for row in rows] == [("failed", "failed"), ("waiting", "restarting")]
+
+
+@pytest.mark.parametrize(("fields", "text"), [
+    ({"silent_since": 1_000, "silence": "connection refused"},
+     "host 10000 has not answered for 7 s (connection refused)"),
+    ({"cut_off_since": 1_000, "cut_off": "no answer in time"},
+     "host 10000 cannot reach guest 9999 (no answer in time, for 7 s)"),
+])  # fmt: skip
+def test_a_job_that_waits_where_its_initiator_is_silent_says_everywhere_since_when_and_what_follows(
+    world: World, fields: Any, text: str
+) -> None:
+    job_id = world.add_job(party=GUEST, initiator=HOST)
+
+    def said() -> tuple[list[str], Any, str]:
+        explained = world.ask("job/explain", {"job_id": job_id})["data"]
+        listed = world.ask("job/list/job", {"job_id": job_id})["data"]["jobs"][0]
+        queried = world.ask("job/query", {"job_id": job_id})["data"][0]
+        texts = [explained["wait_reason"], listed["wait_reason"], queried["f_wait_reason"]]
+        return texts, explained["initiator_trouble"], who_acts(explained, "9999")
+
+    place = "waits for its initiator, host 10000, which knows its place in the queue"
+    assert said() == ([place] * 3, None, "Nobody here: host 10000 knows its place in the queue.")
+    trouble(world, **fields)
+    whose = f"The operators of party 10000: {text}."
+    assert said() == ([f"{text}; it waits here until that is over"] * 3, text, whose)
+    world.write("t_job", {"f_job_id": job_id}, f_resource_in_use=True, f_claim="c", f_cores=4)
+    ends = "its reservation here ends (limits.hold_seconds), and it waits here until that is over"
+    assert said()[0][0] == f"{text}; {ends}"
+    world.write("t_job", {"f_job_id": job_id}, f_approval="pending")
+    assert said()[0] == ["nobody at guest 9999 has approved it yet: flow job approve, or flow job reject"] * 3
 
 
 def test_a_party_says_that_its_own_share_stops_and_who_decides_what_follows(world: World) -> None:

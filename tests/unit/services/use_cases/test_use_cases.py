@@ -399,7 +399,7 @@ def test_two_people_approve_where_two_have_to() -> None:
     first = harness.server.job(HOST)
     assert (first.consent.is_given, first.consent.by, harness.server.outbox()) == (False, "anna", [])
     assert why_not_ready(first, None).retmsg == f"only one of two people at host 10000 has approved job {JOB_ID} yet"
-    assert "only anna at host 10000 has approved it" in why_a_copy_waits("guest 9999", "host 10000", first.consent)
+    assert "only anna at host 10000 has approved it" in why_a_copy_waits(GUEST, HOST, first.consent, None, 0)
     assert approve(JOB_ID, "", "bob").consent.is_given
     digest = digest_of(DOCUMENT)
     assert harness.server.job(HOST).consent == Consent(Approval.APPROVED, "anna and bob", "contract 7", NOW, digest)
