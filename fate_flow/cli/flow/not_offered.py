@@ -29,16 +29,16 @@ COMMANDS: Mapping[str, Mapping[str, Paths]] = {
 }  # fmt: skip
 
 
-def add_not_offered(flow: click.Group) -> None:
-    """Add each as a hidden command: help and completion show only what the server offers."""
-    for name, commands in COMMANDS.items():
-        group = flow.commands.get(name)
-        if not isinstance(group, click.Group):
-            group = click.Group(name, help=_help(f"{name} {next(iter(commands))}"), hidden=True)
-            flow.add_command(group)
-        for command, paths in commands.items():
-            by_option = {"": paths} if isinstance(paths, str) else paths
-            group.add_command(_asking(command, _help(f"{name} {command}"), by_option))
+def hidden_group(name: str) -> click.Group:
+    """Return a group that has nothing else; help and completion do not show it."""
+    return click.Group(name, help=_help(f"{name} {next(iter(COMMANDS[name]))}"), hidden=True)
+
+
+def add_not_offered(group: click.Group, name: str) -> None:
+    """Add those of the group with this name as hidden commands."""
+    for command, paths in COMMANDS.get(name, {}).items():
+        by_option = {"": paths} if isinstance(paths, str) else paths
+        group.add_command(_asking(command, _help(f"{name} {command}"), by_option))
 
 
 def _help(example: str) -> str:

@@ -24,6 +24,7 @@ from fate_flow.cli.connection import client as connection
 from fate_flow.cli.connection.client import CallFailed, Client
 from fate_flow.cli.connection.profiles import settings_path
 from fate_flow.cli.connection.settings_file import Address, find_server
+from fate_flow.cli.flow import main
 from fate_flow.cli.flow.main import flow as flow_command
 from fate_flow.cli.output.upload_body import MultipartFile
 from fate_flow.cli.server.main import fate_flow as server_command
@@ -34,6 +35,9 @@ NOBODY = "http://127.0.0.1:1"
 
 def run(*arguments, env=None):
     return CliRunner().invoke(flow_command, arguments, env=env, catch_exceptions=False)
+
+
+NO_COMMANDS = ("__init__", "main", "not_offered")
 
 
 def every_command(command, path=()):
@@ -48,6 +52,26 @@ def test_help_does_not_wait_for_the_import_of_the_http_library():
         [sys.executable, "-P", "-c", text], capture_output=True, text=True, timeout=60, check=True
     )  # fmt: skip
     assert done.stdout == "[]\n"
+
+
+def test_a_command_does_not_wait_for_the_import_of_others():
+    text = (
+        "import sys; from fate_flow.cli.flow.main import flow; flow.main(['table', '--help'], standalone_mode=False); "
+        "print(sorted(one for one in sys.modules if one.startswith(('fate_flow.cli.flow.', 'fate_flow.cli.audit'))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", text], capture_output=True, text=True, timeout=60, check=True
+    )  # fmt: skip
+    found = done.stdout.splitlines()[-1]
+    assert found == str([f"fate_flow.cli.flow.{name}" for name in ("main", "not_offered", "table")])
+
+
+def test_each_command_has_the_name_by_which_it_is_imported():
+    assert [name for name, one in flow_command.commands.items() if one.name != name] == []
+    assert flow_command.get_command(None, "jobb") is None
+    files = (Path(main.__file__).parent).glob("*.py")
+    modules = {f"fate_flow.cli.flow.{one.stem}" for one in files} - {f"fate_flow.cli.flow.{one}" for one in NO_COMMANDS}
+    assert modules <= set(main._MODULES.values()), "a command that nobody can call"
 
 
 COMMANDS = [("flow", path) for path, _ in every_command(flow_command)]
