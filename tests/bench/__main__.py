@@ -17,6 +17,7 @@ from tests.bench.machine import machine
 from tests.bench.numbers import medians
 from tests.bench.report import show_machine, show_measurement
 from tests.bench.scale import failover, long_record, million, servers, simulated
+from tests.bench.starts import starts
 from tests.bench.traces import spans
 from tests.bench.trees import compare
 from tests.kit.tool import end_cleanly, tell, whole_number, write_results
@@ -73,6 +74,7 @@ MEASUREMENTS = {
     15: Measurement("a long record", long_record.measure, {"entries": 10_000_000}, {"entries": 200_000}),
     16: Measurement("a party's other server takes over", failover.measure, {"deaths": 20}, {"deaths": 2}),
     17: Measurement("spans for a dead collector", spans.measure, {"spans": 20_000}, {"spans": 1_000}),
+    18: Measurement("what a start takes", starts.measure, {"starts": 9, "demos": 3}, {"starts": 2, "demos": 1}),
 }  # fmt: skip
 
 

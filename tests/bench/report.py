@@ -125,6 +125,14 @@ def _show_streams(medians: Document) -> None:
         )
 
 
+def _show_starts(medians: Document) -> None:
+    _line(f"    {'':<40}{'s':>8}{'p90':>8}{'cpu s':>8}{'p90':>8}")
+    for name, one in medians.items():
+        if isinstance(one, dict):
+            took, cpu = one["s"], one["cpu_s"]
+            _line(f"    {name:<40}{took['median']:>8.2f}{took['p90']:>8.2f}{cpu['median']:>8.2f}{cpu['p90']:>8.2f}")
+
+
 def _show_spans(medians: Document) -> None:
     for name, one in medians["collectors"].items():
         took = one["ms"]
@@ -190,4 +198,5 @@ _SHOWN = {
     8: _show_trust, 9: _show_flood, 10: _show_streams,
     11: _show_record, 12: show_simulated, 13: show_servers, 14: show_million, 15: show_long_record, 16: show_failover,
     17: _show_spans,
+    18: _show_starts,
 }  # fmt: skip

@@ -1,0 +1,1 @@
+"""(18) What it takes until a command or a server answers."""
