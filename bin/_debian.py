@@ -145,6 +145,11 @@ def _libraries_of(packages: Sequence[Path]) -> list[str]:
     return names
 
 
+def first_dependency(package: Path) -> str:
+    """Return the first package that this one depends on."""
+    return _output(["dpkg-deb", "-f", str(package), "Depends"]).split()[0].rstrip(",")
+
+
 def _is_installed(package: str) -> bool:
     return "ok installed" in _output(["dpkg-query", "-W", "-f=${Status}\n", package])
 

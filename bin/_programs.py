@@ -5,6 +5,7 @@
     _programs.py kustomize       kustomize
     _programs.py nginx           nginx
     _programs.py browser         chromium, chromedriver, and axe, a script that finds what keeps people out of a page
+    _programs.py machine         qemu, a kernel and busybox, for a machine of the tests' own
 
 Packages are unpacked under `.cache/<part>` once (`_debian.py`). axe comes from the npm registry, with a digest;
 kustomize is a package of Debian 13, with a digest, because Debian 12 has none.
@@ -20,6 +21,7 @@ import json
 import shutil
 import sys
 import tarfile
+import tempfile
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,10 +31,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))      # `python -P` leav
 from _debian import (
     CACHE,
     NOT_TO_BE_HAD,
+    Apt,
     NotToBeHad,
     architecture,
     fetched,
     fetched_package,
+    first_dependency,
     library_path,
     locked,
 )
@@ -55,6 +59,34 @@ PARTS = {
         {"chromium": "usr/lib/chromium/chromium", "chromedriver": "usr/bin/chromedriver"},
     ),
 }
+
+
+_QEMU = ("qemu-system-x86", "qemu-system-common", "qemu-system-data", "seabios", "busybox-static")
+_KERNEL = "linux-image-amd64"
+
+
+def machine() -> dict[str, str]:
+    """Return the paths of qemu, the folder of its data, a kernel, its modules and busybox. Raise NotToBeHad.
+
+    Always Debian's kernel: its groups are of version 2 alone, whatever this machine has."""
+    if architecture() != "amd64":
+        raise NotToBeHad("a machine of the tests' own has Debian's kernel for amd64 alone")
+    known = ("usr/bin/qemu-system-x86_64", "bin/busybox")
+    packages = _QEMU if (CACHE / "machine" / "complete").exists() else (*_QEMU, _kernel())
+    root = fetched("machine", "qemu", packages, lambda at: [at / path for path in known])
+    qemu, busybox = (str(root / path) for path in known)
+    kernel, modules = next((root / "boot").glob("vmlinuz-*")), next((root / "lib" / "modules").iterdir())
+    return {
+        "qemu": qemu, "data": str(root / "usr" / "share"), "busybox": busybox, "kernel": str(kernel),
+        "modules": str(modules), "libraries": library_path(root),
+    }  # fmt: skip
+
+
+def _kernel() -> str:
+    """Return the package with the kernel that Debian's release has now."""
+    with tempfile.TemporaryDirectory(dir=CACHE, prefix="machine.") as folder:
+        [package] = Apt(Path(folder, "packages"), "a kernel").download([_KERNEL])
+        return first_dependency(package)
 
 
 AXE = "https://registry.npmjs.org/axe-core/-/axe-core-4.14.1.tgz"
@@ -108,6 +140,8 @@ def programs_of(name: str) -> dict[str, str]:
     """Return the paths of the programs, `libraries` and `root`. Raise NotToBeHad."""
     if name == "kustomize":
         return {name: kustomize()}
+    if name == "machine":
+        return machine()
     part = PARTS[name]
     more = {"axe": axe()} if name == "browser" else {}
     installed = {program: shutil.which(program) for program in part.programs}
@@ -120,7 +154,7 @@ def programs_of(name: str) -> dict[str, str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    known = (*PARTS, "kustomize")
+    known = (*PARTS, "kustomize", "machine")
     if len(arguments) != 1 or arguments[0] not in known:
         sys.stderr.write(f"usage: _programs.py {'|'.join(known)}\n")
         return 2

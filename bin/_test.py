@@ -52,6 +52,7 @@ HEAVY_PARTS = {
     "FATE_FLOW_TEST_XGBOOST": ("XGBOOST", "python", "_environment.py", "xgboost"),
     "FATE_FLOW_TEST_SPU": ("SPU", "python", "_environment.py", "spu"),
     "FATE_FLOW_TEST_RAY": ("RAY", "python", "_environment.py", "ray"),
+    "FATE_FLOW_TEST_MACHINE": ("MACHINE", "", "_programs.py", "machine"),
     "FATE_FLOW_TEST_RECORD_CHECKER": ("RECORD CHECKER", "checker", "_record_checker.py"),
 }
 KUBERNETES = {"FATE_FLOW_TEST_KUBERNETES": ("KUBERNETES", "", "_kubernetes.py")}
