@@ -55,6 +55,7 @@ class Arrays:
     """What one process knows of arrays. One thread uses it."""
 
     most: int = _MOST           # elements of one array, as far as sbatch has said
+    has_looked: bool = False    # for a worker that the last listing that was due has not shown
     _workers: dict[Path, Path] = field(default_factory=dict)             # their folders, by the link
     _selected: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of scancel, by name; of the last listing
 

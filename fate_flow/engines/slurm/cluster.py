@@ -90,6 +90,7 @@ class SlurmCluster:
     ) -> Submission:
         # A secret is in the environment alone: Slurm shows the script to the user of a job, whose programs are that.
         env = {**placement.env, **secrets}
+        self.arrays.has_looked = False
         try:
             done = self._run("sbatch", *named, *self._options(placement), stdin=script, env=env)
         except subprocess.TimeoutExpired:
@@ -103,6 +104,10 @@ class SlurmCluster:
         return refusal_of(done.stderr)
 
     def listing(self) -> Sequence[Listed]:
+        self.arrays.has_looked = False
+        return self._listing()
+
+    def _listing(self) -> Sequence[Listed]:
         try:
             done = self._run(
                 "squeue", "--noheader", "--array", "--states=all", f"--user={os.getuid()}", f"--format={_FORMAT}"
@@ -120,9 +125,11 @@ class SlurmCluster:
             raise Unreadable(f"the list of an array cannot be read: {os_error_text(error)}") from error
 
     def signal(self, name: str) -> None:
-        if not self.arrays.is_listed(name):           # it may be of an array that this process has not seen yet
+        # It may be of an array that this process has not seen yet. One look is for all workers of a job that stops.
+        if not self.arrays.is_listed(name) and not self.arrays.has_looked:
             with suppress(Unreadable):
-                self.listing()
+                self._listing()
+            self.arrays.has_looked = True
         self._tell("--batch", "--signal=TERM", *self.arrays.selected(name))
 
     def cancel(self, name: str) -> None:

@@ -276,6 +276,19 @@ def test_one_element_is_signalled_and_cancelled_by_its_number_and_the_name_of_it
     assert commands.said("scancel")[-1] == "9_0", "of the last listing"
 
 
+@pytest.mark.parametrize("ends", ["true", "exit 1"])
+def test_workers_that_slurm_does_not_list_are_looked_for_once_however_many_stop(commands: Commands, ends: str) -> None:
+    cluster, _, _ = together(commands, 2)
+    count = f'echo >> "{commands.folder}/looks"; {ends}'
+    commands.script("squeue", count)
+    for number in range(3):
+        cluster.signal(f"p-gone-{number}")
+    assert (commands.folder / "looks").read_text() == "\n"
+    cluster.submit(placement(commands.folder))
+    cluster.signal("p-gone-0")
+    assert (commands.folder / "looks").read_text() == "\n\n", "one that came meanwhile may be listed"
+
+
 def test_an_element_that_waits_is_cancelled_without_a_filter_which_would_take_all_that_wait(commands: Commands) -> None:
     cluster, some, folder = together(commands, 3)
     list_elements(commands, elements(folder, "RUNNING", "PENDING", "PENDING"))
