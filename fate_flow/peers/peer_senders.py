@@ -26,6 +26,7 @@ from fate_flow.core.metrics.measures import Measures
 from fate_flow.core.metrics.spans import NoSpans, Spans
 from fate_flow.core.model.errors import NOT_AUTHENTICATED, UNREACHABLE
 from fate_flow.core.model.job import Answer, Command, CommandKind
+from fate_flow.core.text.peer_problems import ITS_STATUS
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.core.text.trace import TRACEPARENT, traceparent
 from fate_flow.core.wire.v1.envelope import (
@@ -413,7 +414,8 @@ class _BadStatus(ValueError):
     def __init__(self, response: PeerResponse) -> None:
         self.is_unknown_route = response.status in (404, 405)
         message = _printable(_text_of(response))
-        super().__init__(f"HTTP status {response.status}" + (f": {message}" if message else ""))
+        what = ITS_STATUS if response.said_by else "HTTP status"
+        super().__init__(f"{what} {response.status}" + (f": {message}" if message else ""))
 
 
 class _NotBelieved(ValueError):

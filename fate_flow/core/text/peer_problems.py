@@ -24,17 +24,28 @@ class PeerProblem(StrEnum):
     OTHER = "other"
 
 
+ITS_STATUS = "its server answers with HTTP status"
+"""Before the status of an answer that names its party, so that no proxy has made it."""
+
 _SIGNS: tuple[tuple[PeerProblem, tuple[str, ...]], ...] = (
     (PeerProblem.CLOCK, ("compare the clocks", "correct the clocks")),
     (PeerProblem.NAME, (
         "cannot be resolved", "another server", "no route here", "this is party", "this server is party",
+        "is no name of this server",
     )),
-    (PeerProblem.REFUSED, ("connection refused", "no route to its", "keeps no connection open", "is not connected")),
+    (PeerProblem.REFUSED, (
+        "connection refused", "no route to its", "keeps no connection open", "is not connected", "HTTP status 403",
+    )),
     (PeerProblem.PROXY, ("a proxy in between",)),
-    (PeerProblem.KEY, ("accepts none of our keys", "key list", "by no key", "no key", "key id", "keyid", "revoked")),
+    (PeerProblem.KEY, (
+        "accepts none of our keys", "key list", "by no key", "no key", "no valid key", "no tls key", "no public key",
+        "key id", "keyid", "revoked",
+    )),
+    (PeerProblem.VERSION, ("its release is too old",)),
     (PeerProblem.SIGNATURE, ("signature", "signed", "not authenticated")),
     (PeerProblem.TLS, ("TLS", "certificate")),
     (PeerProblem.VERSION, ("HTTP status 404", "HTTP status 405", "does not offer", "protocol")),
+    (PeerProblem.OTHER, (ITS_STATUS,)),
     (PeerProblem.PROXY, ("HTTP status", "not JSON", "broken off or garbled", "is not an object")),
     (PeerProblem.SILENT, ("in time", "connection lost", "no answer")),
 )  # fmt: skip

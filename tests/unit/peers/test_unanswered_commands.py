@@ -17,10 +17,12 @@ import pytest
 
 from fate_flow.core.model.errors import UNREACHABLE
 from fate_flow.core.model.job import Answer, Command, CommandKind
+from fate_flow.core.text.peer_problems import ITS_STATUS, problem_in
 from fate_flow.peers.peer_senders import PartyState, PeerSender
 from tests.kit.peers.hostile_server import DRIPPING, HostileServer
 from tests.kit.peers.peer_server import BATCH, WAIT, K, Peer, Recorder, Reply, answer, commands, make_sender, ok
 from tests.kit.values import HOST, JOB_ID
+from tests.kit.waiting import eventually
 
 
 @pytest.fixture
@@ -107,6 +109,20 @@ def test_what_a_server_refuses_by_its_http_status_is_told_in_its_words(
     [(_, said)] = recorder.take()
     assert isinstance(reply, tuple)
     assert said.retmsg == f"Federated schedule error, party 10000: HTTP status {reply[0]}{text}"
+
+
+def test_a_status_of_the_server_itself_is_told_from_that_of_a_proxy(
+    peer: Peer, recorder: Recorder, sender: PeerSender
+) -> None:
+    """The board says `proxy` of the latter, and would send operators to the wrong people."""
+    for who, what, problem in (("", "HTTP status", "proxy"), ("10000", ITS_STATUS, "other")):
+        peer.says_who = who
+        peer.replies.put((503, b'{"retmsg": "the database does not answer"}'))
+        sender.post(commands(1, K.APPLY))
+        [(_, said)] = recorder.take()
+        assert said.retmsg.endswith(f": {what} 503: the database does not answer")
+        assert problem_in(said.retmsg) == problem
+        eventually(lambda: not sender.state().next_try_seconds, "the end of the pause")
 
 
 @pytest.mark.long
