@@ -151,6 +151,7 @@ class PeerSender:
     _round_trip: float | None = None     # seconds, a moving mean
     _back_ms: int | None = None
     _answered_at: float | None = None
+    _is_plain: bool = False          # it has answered a heartbeat without its name
 
     def __post_init__(self) -> None:
         self._queue = SendQueue(self.party_silence, self.first_pause, self.probe_pause, self.timeout, self.longest_gap)
@@ -169,10 +170,13 @@ class PeerSender:
             self._wake.notify()
 
     def beat(self, jobs: Jobs) -> None:
-        """Send a heartbeat; it replaces an older one that has not been sent yet."""
+        """Send a heartbeat; it replaces an older one that has not been sent yet.
+
+        A plain v1 server, which does not know it, gets none without jobs while it answers: FATE logs a traceback."""
         with self._wake:
-            self._queue.beat(jobs)
-            self._wake.notify()
+            if jobs or not self._is_plain or self.says_who or self._queue.health.silent_since is not None:
+                self._queue.beat(jobs)
+                self._wake.notify()
 
     def forget(self) -> None:
         """Drop the waiting commands, because another process sends them now."""
@@ -344,10 +348,12 @@ class PeerSender:
             data = read_answer(self._post(HEARTBEAT, heartbeat_of(jobs, head[0] if head else ""))).data
         except _NO_ANSWER as error:
             if isinstance(error, _BadStatus) and error.is_unknown_route and not self.says_who:
+                self._is_plain = True
                 self._answered()
                 return True      # a plain v1 peer has no such route, but it has answered
             self._failed([], describe_network_error(error))
             return False
+        self._is_plain = not self.says_who
         self._answered()
         if isinstance(data, dict):
             self._learn_extensions(data)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,36 @@ def test_when_a_party_answered_last_is_known_also_while_it_is_silent(
     later = sender.state().answered_seconds
     assert later is not None
     assert later > first
+
+
+@pytest.mark.parametrize("reply", [(404, b"{}"), (200, b'{"retcode": 100, "retmsg": "<NotFound>"}')])
+def test_a_plain_v1_server_gets_one_heartbeat_without_jobs_until_it_was_silent(
+    reply: tuple[int, bytes], peer: Peer, sender: PeerSender
+) -> None:
+    """The log of FATE would have a traceback each minute."""
+    def beats() -> int:
+        return sum(path.endswith("heartbeat") for path in peer.paths)
+
+    peer.usual = lambda *_: reply
+    sender.beat(())
+    eventually(lambda: sender.state().answered_seconds is not None, "its answer")
+    sender.beat(())
+    assert not sender._queue.has_work(inf)
+    sender.beat(((JOB_ID, 0),))
+    eventually(lambda: beats() == 2, "one about a job")
+    peer.replies.put((500, b""))
+    sender.beat(((JOB_ID, 0),))
+    eventually(lambda: not sender.state().is_answering, "its silence")
+    sender.beat(())
+    eventually(lambda: sender.state().is_answering, "its answer after the silence")
+    assert beats() == 4
+
+
+def test_a_server_of_ours_gets_each_heartbeat_without_jobs(peer: Peer, sender: PeerSender) -> None:
+    peer.says_who, peer.usual = "10000", lambda *_: ok({"ended": {}})
+    for count in (1, 2, 3):
+        sender.beat(())
+        eventually(lambda count=count: len(peer.paths) == count, "a heartbeat")
 
 
 class Heads:
