@@ -33,6 +33,7 @@ pytestmark = pytest.mark.timeout(900)
 LIMITS = {
     "poll_interval": 0.2, "heartbeat_interval": 0.3, "party_silence": 4, "initiator_silence": 5, "drain_timeout": 6,
     "stop_grace": 1, "plain_silence": 5, "plain_hold_seconds": 5, "retry_wait": 0.2,
+    "idle_heartbeat_interval": 1,
 }  # fmt: skip
 """Short, as some tests wait for them, and long enough for a busy machine to answer within each."""
 PEOPLE = table_named("people")
@@ -71,9 +72,10 @@ def peer(one_server: tuple[Cluster, PlainV1Peer]) -> Iterator[PlainV1Peer]:
     yield found
     eventually(lambda: not any(job.holds for job in found.jobs.values()), "what it holds")
     # Before a submit, now and then, each party is asked which of our extensions it knows. A heartbeat about a job of
-    # the test before may have been on its way.
-    allowed = ("/party/intake: ", *(f"/party/{job_id}/" for job_id in before))
+    # the test before may have been on its way. A heartbeat between jobs comes after a start and after a silence.
+    allowed = ("/party/intake: ", "/party/heartbeat: ", *(f"/party/{job_id}/" for job_id in before))
     assert [one for one in found.tracebacks if not one.startswith(allowed)] == []
+    assert sum(one.startswith("/party/heartbeat: ") for one in found.tracebacks) <= 3
 
 
 def reading(**parameters: Any) -> dict[str, Any]:
