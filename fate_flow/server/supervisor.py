@@ -372,6 +372,7 @@ class Supervisor:
     def _shut_down(self) -> None:
         """End the gateway first, whose requests under way need the others; then the listeners, both at once, since each
         waits a second for kept-alive connections; then the other processes."""
+        self._close_listeners()      # else who connects after the end of a listener would wait for the end of them all
         for names in (("gateway", "remote workers"), ("http", "workers"), ("scheduler",), ("spawner",)):
             ending = [child for child in self._children if child.name in names and child.pid]
             for child in ending:

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -124,6 +125,28 @@ def test_no_process_outlives_the_supervisor(home: Path, conf: Path) -> None:
     )
     assert running.supervisor.send(signal.SIGKILL)
     eventually(lambda: not any(one.is_alive() for one in everybody))
+
+
+def test_a_server_that_ends_slowly_refuses_connections_meanwhile(home: Path, conf: Path) -> None:
+    """Another party that asks it then would wait for its answer, and so could two that end at once for each other."""
+    running = start_server(conf, home)
+    host, port = running.url.removeprefix("http://").split(":")
+    [scheduler] = [
+        one for one in psutil.Process(running.pid).children()
+        if one.name() != SPAWNER and not listening_sockets(one.pid)
+    ]  # fmt: skip
+    scheduler.suspend()
+    assert running.supervisor.send(signal.SIGTERM)
+    eventually(lambda: answer_to_connect(host, int(port)) == errno.ECONNREFUSED)
+    assert running.supervisor.is_alive()
+    assert scheduler.status() == psutil.STATUS_STOPPED
+    scheduler.resume()
+    eventually(lambda: not running.supervisor.is_alive())
+
+
+def answer_to_connect(host: str, port: int) -> int:
+    with socket.socket() as made:
+        return made.connect_ex((host, port))
 
 
 def spawners(home: Path) -> list[int]:
