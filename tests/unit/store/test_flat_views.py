@@ -18,6 +18,7 @@ import fate_flow.store.views.count_cache as count_cache
 import fate_flow.store.views.job_search as job_search
 from fate_flow.store.database.models import MODELS
 from fate_flow.store.views.board_record import RecordSearch
+from fate_flow.store.views.board_tables import TablePlace, TableSearch
 from fate_flow.store.views.views import Views
 from tests.bench.scale.million import database_of
 from tests.kit.store.many_jobs import add_tasks
@@ -145,16 +146,15 @@ def test_the_page_of_the_record_has_the_newest_checkpoint(histories: tuple[_Hist
 
 
 @pytest.mark.parametrize("namespace", ["", "demo"])
-@pytest.mark.parametrize("behind", [None, (1_000, "demo", "made_5")])
+@pytest.mark.parametrize("behind", [None, TablePlace(1_000, "demo", "made_5")])
 def test_a_page_of_tables_is_read_in_its_order(
-    histories: tuple[_History, _History], namespace: str, behind: tuple[int, str, str] | None
+    histories: tuple[_History, _History], namespace: str, behind: TablePlace | None
 ) -> None:
     """Nothing is sorted, and the tables of another namespace are not read."""
     history = histories[0]
     _bind(history)
-    asked = statements_of(
-        history.database, history.views, lambda views: views.board.tables("output", namespace, behind)
-    )
+    search = TableSearch("output", namespace)
+    asked = statements_of(history.database, history.views, lambda views: views.board.tables(search, behind))
     steps = [step for sql, params in asked if "t_storage_table_meta" in sql
              for step in plan_of(history.database, sql, params)]  # fmt: skip
     assert len([step for step in steps if step.startswith("SEARCH")]) == 2

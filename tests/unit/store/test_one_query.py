@@ -28,6 +28,8 @@ _ASKS: Mapping[str, Ask] = {
     "uploads": lambda views: views.uploads(5),
     "_first": lambda views: views.job(("status",), a_job().key),
     "reviews": lambda views: views.board.reviews(),
+    "usage": lambda views: views.board.usage(1_000),
+    "engines": lambda views: views.board.engines(),
 }
 
 
