@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -76,6 +77,9 @@ def argv_of(process: psutil.Process) -> list[str]:
     return [f"/{one.lstrip('/')}" if number == 0 else one for number, one in enumerate(process.cmdline())]
 
 
+_MADE_UP = re.compile(r"wgunicorn-\w+")       # the file of the signs of life of an HTTP process
+
+
 def inside(process: psutil.Process) -> dict[str, Any]:
     pid = process.pid
     opened = [_target(one) for one in os.scandir(f"/proc/{pid}/fd")]
@@ -90,9 +94,9 @@ def inside(process: psutil.Process) -> dict[str, Any]:
 
 
 def _target(descriptor: os.DirEntry[str]) -> str:
-    """What it leads to; empty if it was closed meanwhile."""
+    """What it leads to, without a part of a name that is drawn; empty if it was closed meanwhile."""
     try:
-        return os.readlink(descriptor.path).partition(":")[0]
+        return _MADE_UP.sub("wgunicorn-", os.readlink(descriptor.path).partition(":")[0])
     except FileNotFoundError:
         return ""
 
