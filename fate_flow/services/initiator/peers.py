@@ -78,7 +78,7 @@ class PeerWatch:
         return found
 
     def forget(self, unit: UnitOfWork, party_id: str) -> None:
-        """Forget the trouble of a party that has no address here any more: it gets no heartbeats."""
+        """Forget the trouble of a party that gets no heartbeats any more: it has no address here, or was revoked."""
         unit.tx.note_trouble(PeerTrouble(party_id))
 
     def _note_answer(self, unit: UnitOfWork, party_id: str) -> None:

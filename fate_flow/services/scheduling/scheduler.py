@@ -12,6 +12,7 @@ import heapq
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
+from fate_flow.core.access.key_list import KeyState
 from fate_flow.core.model.errors import CommitUnknown, FlowError, StorageFailed, StorageUnavailable
 from fate_flow.core.model.job import Answer, Command, CommandKind, Job, TaskKey
 from fate_flow.core.model.status import JobStatus
@@ -73,7 +74,7 @@ class Scheduler:
         self._peers = PeerWatch()
         self._silences = Silences(context)
         self._idle = IdlePartners(context.rules.idle_heartbeat, context.rules.heartbeat_interval, self._random)
-        self._asked: frozenset[str] = frozenset()           # parties that got the last heartbeat
+        self._asked: frozenset[str] | None = None           # parties that get heartbeats; None: not known yet
         self._initiators: frozenset[str] = frozenset()      # other parties whose jobs run here
         self._owner_watch = Stopwatch(monotonic)
         self._steady = SteadyClock(monotonic)
@@ -368,7 +369,7 @@ class Scheduler:
             troubles = self._peers.troubles(unit)
             self._silences.look(unit, troubles)
             for trouble in troubles:
-                if trouble.party_id in self._asked or trouble.party_id in self.context.routes:
+                if self._asked is None or trouble.party_id in self._asked:
                     self._maintenance.party_cut_off(unit, trouble)
                 else:
                     self._peers.forget(unit, trouble.party_id)
@@ -448,7 +449,6 @@ class Scheduler:
         Also send one to each party whose jobs run here, so that a broken connection is noticed in time; now and then to
         those that no job binds; and to each that did not answer, or could not reach this server, until that is over."""
         beats = self.context.read(self._elsewhere)
-        self._asked = frozenset(beats.jobs)
         for party_id, jobs in beats.jobs.items():
             self._transport.heartbeat(party_id, jobs)
         if beats.aligns:
@@ -464,7 +464,9 @@ class Scheduler:
         doubtful = (*tx.unconfirmed_seats(), *tx.silent_seats())
         self._unsure = frozenset(seat.party.party_id for seat in doubtful)
         bound = {*tx.parties_with_seats(), *self._unsure, *self._initiators}
-        idle = set(self.context.routes) - bound - {self.context.party_id}
+        revoked = {one.party_id for one in tx.all_party_keys() if one.state is KeyState.REVOKED}
+        idle = set(self.context.routes) - bound - revoked - {self.context.party_id}
+        self._asked = frozenset(bound | idle)
         every = bound | self._idle.due(idle, self._steady.now()) | self._peers.suspects & idle
         return beats_for(tx, sorted(every - {self.context.party_id, "0"}), doubtful)
 

@@ -8,12 +8,14 @@ from random import Random
 
 import pytest
 
+from fate_flow.core.access.key_list import KeyState
 from fate_flow.core.wire.v1.heartbeat import WayBack
 from fate_flow.services.context.ports import Rules
 from fate_flow.services.scheduling.events import HeartbeatAnswered, PartyFails
 from fate_flow.services.scheduling.idle_partners import IdlePartners
 from tests.kit.services.hand_scheduler import Process, chosen, running
 from tests.kit.services.hand_server import HandServer
+from tests.kit.services.witness_parties import RecordKeys
 from tests.kit.values import JOB_ID
 
 GAP, INTERVAL, HOUR = 5_000, 60_000, 3_600_000
@@ -97,3 +99,15 @@ def test_the_trouble_of_a_party_that_has_no_address_any_more_is_forgotten() -> N
     process.scheduler.beat()
     process.scheduler.poll()
     assert set(process.server.context.read(lambda tx: tx.peer_troubles())) == {"10001"}
+
+
+def test_a_party_that_was_revoked_is_not_asked_and_has_no_trouble() -> None:
+    """An alert about it would never end: its operator has no key with which it could answer."""
+    process = idle()
+    with process.server.store.transaction() as tx:
+        tx.add_party_keys(RecordKeys("10001").listed(state=KeyState.REVOKED))
+        tx.add_party_keys(RecordKeys("10000").listed())
+    process.scheduler.step([PartyFails("10001", 3.0, "no TLS connection"), PartyFails("10000", 3.0, "no answer")])
+    assert beats(process, 60) == {"10000": 12}
+    process.scheduler.poll()
+    assert set(process.server.context.read(lambda tx: tx.peer_troubles())) == {"10000"}
