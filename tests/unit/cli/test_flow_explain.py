@@ -216,14 +216,15 @@ def test_an_unknown_job_is_an_error(flow, stub):
 def test_parties_are_a_table(flow, stub):
     stub.answers(answer({"parties": [
         {"party_id": "9999", "url": "http://127.0.0.1:9380", "status": "answers", "circuit": "closed"},
-        {"party_id": "10000", "url": "http://127.0.0.1:9381", "status": "silent", "circuit": "open", "message": "9 s"},
+        {"party_id": "10000", "url": "http://127.0.0.1:9381", "status": "silent", "circuit": "open", "message": "9 s",
+         "problem": "clock"},
     ]}))
     result = flow("party", "list", "--table")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
-        "  party_id   url                     status    circuit   message",
-        "  9999       http://127.0.0.1:9380   answers   closed",
-        "  10000      http://127.0.0.1:9381   silent    open      9 s",
+        "  party_id   url                     status    problem   circuit   message",
+        "  9999       http://127.0.0.1:9380   answers             closed",
+        "  10000      http://127.0.0.1:9381   silent    clock     open      9 s",
     ]
 
 

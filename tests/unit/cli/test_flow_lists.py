@@ -216,13 +216,14 @@ LISTS = {
         "own": {"party_id": "9999", "hold": {"by": "ann", "message": "maintenance"}},
         "parties": [{"party_id": "10000", "url": "http://h", "status": "up", "circuit": "closed", "message": ""}],
     }, [
-        "party 9999 is on hold by ann: maintenance", "party_id url status circuit message", "10000 http://h up closed",
+        "party 9999 is on hold by ann: maintenance", "party_id url status problem circuit message",
+        "10000 http://h up closed",
     ]),
     "a party whose clock is off": (("party", "list"), {"own": {}, "parties": [{
         "party_id": "10000", "url": "https://h:1", "status": "up", "clock_offset": -10_800_000,
         "keys": {"state": "joined", "since": None, "by": "ann"},
     }]}, [
-        "party_id url status circuit message", "10000 https://h:1 up", "party 10000: joined since by ann",
+        "party_id url status problem circuit message", "10000 https://h:1 up", "party 10000: joined since by ann",
         "its clock 3 h 00 min behind ours: correct the clocks, signed requests allow 60 s",
     ]),
     "no other party": (("party", "list"), {"own": {"party_id": "9999"}, "parties": []}, [
