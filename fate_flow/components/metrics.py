@@ -24,13 +24,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 
 from fate_flow.components.base.own_servers import ExchangeAddress
 from fate_flow.core.metrics.form import DEFAULT_GROUP, Kept, joined, read_metric
-from fate_flow.core.values.dataclass import dataclass
 
 log = logging.getLogger("fate_flow.metrics")
 

@@ -11,12 +11,12 @@ import socket
 import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
 from fate_flow.core.access.invitation import place_of
 from fate_flow.core.quotas.pace import TokenBucket
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.gateway.accepting import connected
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.tls_stream import TlsStream

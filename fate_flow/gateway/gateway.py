@@ -14,11 +14,10 @@ import socket
 import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fate_flow.core.record.refusal_counts import Cause
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.gateway.accepting import accepted, set_options
 from fate_flow.gateway.dialed import Dialed, Use
 from fate_flow.gateway.dialing import Dialing, Wanted

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.gateway.limits import Limits
 
 

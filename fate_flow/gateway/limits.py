@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from fate_flow.core.quotas.quota import Quotas
-from fate_flow.core.values.dataclass import dataclass
 
 MIB = 1 << 20
 

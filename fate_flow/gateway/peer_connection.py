@@ -7,6 +7,7 @@ import json
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,7 +16,6 @@ import h11
 
 from fate_flow.core.record.refusal_counts import Cause
 from fate_flow.core.text.phrases import sanitized
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 from fate_flow.gateway.application import Answer
 from fate_flow.gateway.bodies import Body, Pace

@@ -3,9 +3,9 @@ this party keeps connections open."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.peers.tls import PeerKey
 
 

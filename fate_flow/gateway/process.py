@@ -7,10 +7,10 @@ import signal
 import socket
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.gateway.application import Application
 from fate_flow.gateway.dialed import Dialed
 from fate_flow.gateway.gateway import Gateway, Listeners

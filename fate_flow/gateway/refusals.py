@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from fate_flow.core.record.refusal_counts import Cause
 from fate_flow.core.text.phrases import counted, sanitized
-from fate_flow.core.values.dataclass import dataclass
 
 LOG = logging.getLogger(__name__)
 

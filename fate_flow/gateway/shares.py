@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 
 from fate_flow.core.quotas.pace import TokenBucket
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.gateway.limits import Limits
 from fate_flow.gateway.refusals import Refused
 

@@ -14,9 +14,8 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TypeVar
-
-from fate_flow.core.values.dataclass import dataclass
 
 PIECE = 16 * 1024             # a TLS record has no more
 _DISCARDED = 256 * 1024       # of what a refused peer still sends

@@ -7,6 +7,7 @@ parties. If any other value exceeds its ceiling, the party refuses the job.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,6 @@ from fate_flow.core.model.policy import Policy, PolicyAction
 from fate_flow.core.model.resources import request_of
 from fate_flow.core.model.retry import RetryEvent, RetryRule
 from fate_flow.core.model.spec import JobParameters, JobSpec, Party, TaskSpec
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.fate_v1.layers import Block, blocks_for, place_in
 
 

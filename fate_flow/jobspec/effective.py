@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.core.text.phrases import sanitized
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.ceilings import Ceilings, stop_allowed
 
 _MOST_SHOWN = 2_000       # limit for the entries of another party

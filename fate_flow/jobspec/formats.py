@@ -6,14 +6,13 @@ A new format is a folder beside `fate_v1/` and `native/`, with a reader as here,
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fate_flow.core.access.authority import content_digest
 from fate_flow.core.model.document import FATE_V1, Disclosure, JobDocument
 from fate_flow.core.model.modules import ModuleInfo
 from fate_flow.core.model.spec import JobParameters, JobSpec, Party
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec import disclosure
 from fate_flow.jobspec.fate_v1 import reader as fate_v1
 from fate_flow.jobspec.fate_v1.blocks import blocks as fate_v1_blocks

@@ -8,12 +8,12 @@ does not know is stored in the conf like any other; the parser of the conf warns
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import shown, shown_key
 from fate_flow.core.model.spec import CONF_PARTS, JobSpec
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.fate_v1.job_parameters import AUTOMATIC, is_known
 
 JOB, COMPONENTS = CONF_PARTS

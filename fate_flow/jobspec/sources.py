@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.retry import OF_THE_JOB, RetryEvent, RetryRule
 from fate_flow.core.model.spec import OWN_RESOURCES, JobParameters, JobSpec, Party, TaskSpec
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.fate_v1.layers import Block, blocks_for, place_in
 
 DOCUMENT, SERVER, BUILT_IN, PARTY = "document", "server default", "default", "party"

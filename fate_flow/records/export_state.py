@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fate_flow.core.record.shown import Position, position_document, read_position
-from fate_flow.core.values.dataclass import dataclass
 
 
 class BadState(ValueError):

@@ -21,11 +21,10 @@ import os
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fate_flow.core.model.errors import StorageFailed
 from fate_flow.core.record.carried import NOT_KEPT, digest_after
-from fate_flow.core.values.dataclass import dataclass
 
 BLOCK = 4096
 _MARKS = struct.Struct("<QQQQQQ32s")

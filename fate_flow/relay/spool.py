@@ -44,6 +44,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from fate_flow.core.model.errors import BadRequest, BadSettings, StorageFailed
@@ -51,7 +52,6 @@ from fate_flow.core.model.grammar import check_job_id, check_topic
 from fate_flow.core.quotas.quota import Quotas
 from fate_flow.core.quotas.refusal_lines import RefusalLines
 from fate_flow.core.record.carried import ChannelCount
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.relay.channel_files import (
     BLOCK,
     ChannelFile,

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.relay.spool_folders import CLOSED, SESSION, Stamp, read_json, stamp_of, write_json
 from fate_flow.relay.spool_result import Problem, Refusal, gone
 from fate_flow.relay.spool_session import PartyKey, Session

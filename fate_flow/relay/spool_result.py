@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.relay.channel_files import Message
 from fate_flow.relay.spool_session import Session
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fate_flow.core.model.grammar import (
     check_incarnation,
     check_job_id,
@@ -10,7 +12,6 @@ from fate_flow.core.model.grammar import (
     check_task_id,
     check_version,
 )
-from fate_flow.core.values.dataclass import dataclass
 
 PartyKey = tuple[str, str]  # role, party id
 

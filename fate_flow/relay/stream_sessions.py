@@ -19,6 +19,7 @@ import os
 import secrets
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,6 @@ from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.spec import Party
 from fate_flow.core.streams.addresses import Address, Connects, Listens, StreamEnds
 from fate_flow.core.streams.counts import PortCount, by_port
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.relay.spool_session import Session
 from fate_flow.relay.stream_calls import LOOK, ask_gateway
 

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.record.carried import ChannelCount
 from fate_flow.core.streams.addresses import StreamEnds
 from fate_flow.core.streams.counts import PortCount
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local.worker import write_atomically
 from fate_flow.relay.spool import Spool
 from fate_flow.relay.spool_session import Session

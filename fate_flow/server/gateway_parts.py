@@ -5,12 +5,11 @@ from __future__ import annotations
 import resource
 import socket
 from contextlib import ExitStack, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Self
 
 from fate_flow.core.model.errors import FlowError
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.peers.invitations import Invitations
 from fate_flow.peers.key_changes import own_tls
 from fate_flow.peers.signature import SiteSignature

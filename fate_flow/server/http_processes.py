@@ -6,7 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -23,7 +23,6 @@ from fate_flow.api.v1.envelope import error_body
 from fate_flow.api.workers.staged import StagedSettings
 from fate_flow.api.workers.worker import create_worker_app
 from fate_flow.core.quotas.disk_space import text_for_parties
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.records.measures.kept_measures import KeptMeasures
 from fate_flow.relay.wakeup import Wakeup

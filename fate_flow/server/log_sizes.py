@@ -11,12 +11,12 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_job_id
-from fate_flow.core.values.dataclass import dataclass
 
 _QUIET_SECONDS = 600
 

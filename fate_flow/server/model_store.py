@@ -11,6 +11,7 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -26,7 +27,6 @@ from fate_flow.components.artifacts.packed_model import (
 from fate_flow.core.model.artifact import FILE_SCHEME, Artifact
 from fate_flow.core.model.errors import BadRequest, OperationFailed
 from fate_flow.core.model.spec import ModelReference, Party
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local.worker import sync_folder
 from fate_flow.store.values import StoredModel
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import cast
 
 from fate_flow.core.model.spec import Party
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.paths import INTAKE
 from fate_flow.core.wire.v1.queries import intake_query, way_back_in
 from fate_flow.peers.inquiry import Inquirer, why_unreached

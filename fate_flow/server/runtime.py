@@ -10,7 +10,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
@@ -26,7 +26,6 @@ from fate_flow.core.model.errors import DATABASE_AWAY, BadSettings
 from fate_flow.core.model.spec import Party
 from fate_flow.core.quotas.disk_space import text_for_parties
 from fate_flow.core.text.os_errors import os_error_text
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.chunks import Chunk
 from fate_flow.core.wire.v1.envelope import headers, read_answer
 from fate_flow.core.wire.v1.job_answers import MOST_PLACES

@@ -18,7 +18,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -27,7 +27,6 @@ from fate_flow.components.tables.table import sweep
 from fate_flow.core.model.errors import FlowError
 from fate_flow.core.model.job import EngineState
 from fate_flow.core.text.os_errors import os_error_text
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.spawner import become_spawner
 from fate_flow.peers.signature import SiteSignature

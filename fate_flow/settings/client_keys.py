@@ -12,13 +12,12 @@ import re
 import secrets
 import stat
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
 
 from fate_flow.core.model.errors import BadSettings
-from fate_flow.core.values.dataclass import dataclass
 
 _KEY = re.compile(r"[A-Za-z0-9._-]{8,100}")
 _KEY_PARTS = "8 to 100 letters, digits and - . _"

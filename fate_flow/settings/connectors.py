@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from fate_flow.core.model.errors import BadSettings
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.settings.reading.section import Section, collected
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,49}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from fate_flow.core.metrics.form import MOST_BYTES_OF_JOB
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.policy import PolicyAction
 from fate_flow.core.quotas.disk_space import LeastFree
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.settings.reading.section import Section, collected
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fate_flow.core.values.dataclass import dataclass
+from dataclasses import dataclass
+
 from fate_flow.settings.reading.section import Section
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.notifications.notification import OCCASIONS, Occasion
 from fate_flow.core.notifications.subscribers import EMAIL, Person, Subscribers, Target, webhook_channel
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.settings.reading.section import Section, collected, split_url, without_login
 from fate_flow.settings.reading.security import check_authorities, is_loopback
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,7 +13,6 @@ from fate_flow.core.access.joined_party import DIALED, dialed_url
 from fate_flow.core.access.site import SiteRule
 from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.errors import BadRequest, BadSettings
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.settings.reading.party_ids import read_party_id, read_party_ids
 from fate_flow.settings.reading.section import Section, collected, split_url, without_login
 from fate_flow.settings.reading.security import check_authorities, is_loopback

@@ -16,7 +16,7 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ import yaml
 from fate_flow.core.access.client_roles import ALL_ROLES, ClientRole, names_of, roles_named
 from fate_flow.core.model.errors import BadRequest, BadSettings, Conflict, NotFound
 from fate_flow.core.model.grammar import shown
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.settings.client_keys import ClientKeys
 
 OWNER = "owner"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.grammar import shown
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.settings.reading.section import Section, collected
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")

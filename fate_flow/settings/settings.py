@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fate_flow.core.access.certified import CertifiedParty
@@ -17,7 +17,6 @@ from fate_flow.core.model.resources import LOCAL
 from fate_flow.core.model.spec import JobParameters
 from fate_flow.core.quotas.queues import Queues
 from fate_flow.core.quotas.quota import Quotas
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.connectors import MysqlServer

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fate_flow.core.model.errors import BadSettings
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.settings.reading.section import Section, collected, split_url
 from fate_flow.settings.reading.security import check_authorities, collector_url
 

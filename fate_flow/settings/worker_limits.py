@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fate_flow.core.model.errors import BadSettings
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.settings.reading.section import Section, collected
 
 AUTO, REQUIRED, NONE = "auto", "required", "none"

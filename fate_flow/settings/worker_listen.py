@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from ipaddress import ip_address
 
 from fate_flow.core.model.errors import BadSettings
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.settings.reading.section import Section, collected, split_url
 
 

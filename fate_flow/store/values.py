@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -12,7 +12,6 @@ from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import ModelReference, Party
 from fate_flow.core.notifications.notification import Notification
 from fate_flow.core.notifications.subscribers import Target
-from fate_flow.core.values.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ import socket
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-
-from fate_flow.core.values.dataclass import dataclass
 
 Place = tuple[str, int]
 

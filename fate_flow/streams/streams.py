@@ -12,7 +12,7 @@ import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from fate_flow.core.model.spec import Party
 from fate_flow.core.quotas.quota import Quotas
@@ -20,7 +20,6 @@ from fate_flow.core.streams.addresses import Address, Connects
 from fate_flow.core.streams.counts import PortCount
 from fate_flow.core.streams.frame_pace import FramePace
 from fate_flow.core.streams.stream import USUAL, Carried, SignsOfLife, Stream
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.paths import DOCUMENT, stream_path
 from fate_flow.gateway.accepting import accepted, set_options
 from fate_flow.gateway.peer_connection import Stream as Connection

@@ -7,7 +7,7 @@ import json
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -16,7 +16,6 @@ import h11
 
 from fate_flow.core.access.joined_party import DIALED
 from fate_flow.core.text.phrases import sanitized
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.gateway.accepting import connected
 from fate_flow.gateway.heads import UPGRADE
 from fate_flow.gateway.peer_connection import Stream as Connection

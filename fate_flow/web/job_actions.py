@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from flask import Blueprint, Response, request
 from werkzeug.datastructures import MultiDict
@@ -15,7 +16,6 @@ from fate_flow.core.model.errors import BadRequest, NotFound, OperationFailed, P
 from fate_flow.core.model.grammar import check_job_id, shown
 from fate_flow.core.model.job import Job
 from fate_flow.core.model.spec import MOST_PRIORITY
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.web.board import Board
 from fate_flow.web.sessions import is_encrypted
 

@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
@@ -18,7 +19,6 @@ from fate_flow.core.model.errors import BadRequest, FlowError, NotFound, NotOffe
 from fate_flow.core.model.grammar import check_component_name, check_job_id, shown
 from fate_flow.core.model.job import Task, TaskKey
 from fate_flow.core.model.spec import Party
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.queries import STREAMS, TaskLogQuery
 from fate_flow.web.board import Board
 from fate_flow.web.logs.log_events import MOST_LOGS, LogEvents

@@ -4,13 +4,13 @@ that count."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.api.monitoring.peer_states import answered_at, problems_of, why_cut_off, why_silent
 from fate_flow.core.access.key_ends import ending_soon
 from fate_flow.core.access.key_list import MESSAGE, TLS, KeyList, KeyState, key_id_of, stored_key_list
 from fate_flow.core.model.peer import PeerTrouble
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.views.board import SavedKeys
 
 Seen = Mapping[str, Any]

@@ -12,6 +12,7 @@ import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest, digest
 from typing import Any
@@ -22,7 +23,6 @@ from fate_flow.api.http.client_auth import NotAuthenticated
 from fate_flow.api.http.nonces import Nonces
 from fate_flow.core.access.client_roles import ALL_ROLES, METRICS, ClientRole, suffices
 from fate_flow.core.model.errors import BadSettings, PermissionDenied, StorageFailed
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.settings.people import Client, People
 
 SESSION_MS = 12 * 3600 * 1000

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-
-from fate_flow.core.values.dataclass import dataclass
 
 STATIC = Path(__file__).parent / "static"
 

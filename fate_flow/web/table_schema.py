@@ -6,9 +6,8 @@ words of FATE 2."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
-
-from fate_flow.core.values.dataclass import dataclass
 
 _TEXT = "object"
 _ROLES = {"match_id_name": "match id", "match_id_list": "match id", "label_name": "label", "weight_name": "weight"}

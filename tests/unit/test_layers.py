@@ -49,7 +49,7 @@ PURE = ("fate_flow.core", "fate_flow.jobspec")
 PURE_MAY_IMPORT = {
     "__future__", "base64", "binascii", "collections", "collections.abc", "contextlib", "dataclasses", "decimal",
     "difflib", "enum", "errno", "functools", "graphlib", "hashlib", "heapq", "hmac", "itertools", "json", "math",
-    "operator", "posixpath", "re", "reprlib", "signal", "string", "struct", "sys", "typing", "urllib.parse",
+    "operator", "posixpath", "re", "signal", "string", "struct", "sys", "typing", "urllib.parse",
 }  # fmt: skip
 """Of the standard library, what neither waits nor looks at anything outside."""
 DOCUMENTS_MAY_IMPORT = {"jsonschema_rs"}       # with `offline`
@@ -175,10 +175,3 @@ def test_one_module_opens_savepoints() -> None:
     opens = re.compile(r'_database\.savepoint\(|"SAVEPOINT \{')
     found = {name for name, path in modules().items() if opens.search(path.read_text(encoding="utf-8"))}
     assert found == {"fate_flow.store.sql.unit"}
-
-
-def test_packages_with_many_data_classes_make_them_with_our_function() -> None:
-    """With that of Python, 600 classes take a third of the time in which a server starts."""
-    many = ("fate_flow.core.", "fate_flow.jobspec.", "fate_flow.settings.", "fate_flow.store.", "fate_flow.web.")
-    found = {name for name in modules() if name.startswith(many) and "dataclasses.dataclass" in imports(name)}
-    assert found == {"fate_flow.core.values.dataclass"}, "import `dataclass` from there"

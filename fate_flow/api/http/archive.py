@@ -10,6 +10,7 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -18,7 +19,6 @@ from flask import Response
 
 from fate_flow.components.base.regular_file import NoRegularFile, open_regular
 from fate_flow.components.tables.table import Table
-from fate_flow.core.values.dataclass import dataclass
 
 _CHUNK = 64 * 1024
 _ROWS_PER_CHUNK = 500

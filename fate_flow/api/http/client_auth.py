@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from hmac import compare_digest, digest
 from urllib.parse import quote, unquote, urlencode
 
@@ -24,7 +25,6 @@ from fate_flow.api.http.nonces import Nonces
 from fate_flow.core.access.client_roles import METRICS, OPEN, ClientRole, names_of, suffices
 from fate_flow.core.model.errors import BadRequest, BadSettings, PermissionDenied, StorageFailed
 from fate_flow.core.model.grammar import shown
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.settings.people import Client, People
 
 LOG = logging.getLogger(__name__)

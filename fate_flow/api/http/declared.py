@@ -9,12 +9,11 @@ beside a `data` that has no place for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from fate_flow.core.access.client_roles import ClientRole
 from fate_flow.core.model.grammar import shown_key
-from fate_flow.core.values.dataclass import dataclass
 
 Schema = Mapping[str, Any]
 Arguments = dict[str, Schema]

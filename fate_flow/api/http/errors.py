@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from flask import Blueprint, Flask, Response, request
@@ -18,7 +19,6 @@ from werkzeug.routing import Rule
 from fate_flow.api.http.caller import trace_of_request
 from fate_flow.api.http.unread import BROKEN_BODIES, broken_body
 from fate_flow.core.model.errors import DATABASE_AWAY, Busy, FlowError
-from fate_flow.core.values.dataclass import dataclass
 
 LOG = logging.getLogger(__name__)
 

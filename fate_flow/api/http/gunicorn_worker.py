@@ -18,6 +18,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from selectors import EVENT_READ
@@ -29,7 +30,6 @@ from gunicorn.http import errors
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from fate_flow.api.http.unread import UNREADABLE, BodyOf, TooLate, answer, status_of, text_of
-from fate_flow.core.values.dataclass import dataclass
 
 PIECE = 64 * 1024            # a request of at most so many bytes is collected before a thread gets it
 

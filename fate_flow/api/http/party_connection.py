@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from flask import Response, request
@@ -20,7 +21,6 @@ from fate_flow.core.access.authority import PARTY_0
 from fate_flow.core.access.joining import JOIN
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_party_id, shown
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 from fate_flow.settings.parties import PlainParties
 

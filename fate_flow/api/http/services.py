@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.api.http.caller import caller, trace_of_request
 from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import Party
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.services.context.counted_record import RequestRecord
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.recording import record_questions

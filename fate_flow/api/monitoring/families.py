@@ -7,6 +7,7 @@ processes of the server. Nothing of it is kept in this process.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -16,7 +17,6 @@ from fate_flow.api.monitoring.peer_states import answered_at, problems_of
 from fate_flow.core.metrics.measures import Measure
 from fate_flow.core.model.status import JOB_UNFINISHED
 from fate_flow.core.quotas.disk_space import DiskSpace
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.records.measures.kept_measures import Series
 from fate_flow.store.views.server_state import INADMISSIBLE, ServerState
 

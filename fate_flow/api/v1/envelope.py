@@ -8,7 +8,7 @@ parties and this party's workers read the same envelope; their tables are in the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from flask import Response, current_app, g, request
@@ -31,7 +31,6 @@ from fate_flow.core.model.errors import (
     StorageFailed,
 )
 from fate_flow.core.model.job import Answer
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1 import retcodes
 from fate_flow.core.wire.v1.envelope import RECORDED
 from fate_flow.jobspec.text.json_text import RepeatedKey, read_json_text

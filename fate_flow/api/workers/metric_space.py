@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
 
 from fate_flow.core.model.errors import OperationFailed
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.services.artifacts.metrics import too_many
 from fate_flow.store.contract.transaction import Transaction
 

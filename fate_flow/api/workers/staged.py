@@ -10,7 +10,7 @@ import hmac
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import wraps
 from hashlib import sha256
 from pathlib import Path
@@ -22,7 +22,6 @@ from flask import Blueprint, Response, jsonify, request
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import Worker
 from fate_flow.core.model.status import WorkerStatus
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local.worker import Exit, Started
 from fate_flow.engines.placed.cluster import Unreadable
 from fate_flow.engines.staged.digests import Digests

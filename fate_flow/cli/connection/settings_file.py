@@ -7,7 +7,7 @@ command reads that file again, and so follows a changed port.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,7 +18,6 @@ import yaml
 from fate_flow.cli.connection.local_server import keys_of_local_server
 from fate_flow.cli.connection.profiles import known_profiles, settings_path
 from fate_flow.core.model.errors import BadSettings
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local.worker import write_atomically
 from fate_flow.settings.client_keys import ClientKeys, choose_client_keys
 

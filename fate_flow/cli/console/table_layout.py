@@ -10,10 +10,9 @@ never broken.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from rich.cells import cell_len, chop_cells
-
-from fate_flow.core.values.dataclass import dataclass
 
 _GAP, _NARROW_GAP = 3, 2
 _LEAST_TEXT = 30           # with less space than this, the last column goes below the rows

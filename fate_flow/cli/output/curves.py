@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.cli.connection.client import CallFailed, Client
 from fate_flow.cli.console.display import one_line
 from fate_flow.cli.console.wording import party_name
 from fate_flow.core.metrics.form import DEFAULT_GROUP
-from fate_flow.core.values.dataclass import dataclass
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 30                   # points of a sparkline

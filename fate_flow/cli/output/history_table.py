@@ -7,7 +7,7 @@ change is one line, with the time of its first occurrence and the parties that h
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +17,6 @@ from fate_flow.cli.console.display import one_line, print_table
 from fate_flow.cli.console.wording import party_name, reason_text
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.reasons import Reason
-from fate_flow.core.values.dataclass import dataclass
 
 _SAME = ("level", "role", "party_id", "component_name", "task_version", "old", "new", "reason", "message")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
@@ -13,7 +13,6 @@ from fate_flow.cli.console.display import one_line, printable, tell
 from fate_flow.cli.console.wording import job_title, party_name, reason_of
 from fate_flow.cli.output.task_log import INTERRUPTED, LOOK_SECONDS, Printing, is_whole
 from fate_flow.core.model.status import JOB_END, TASK_END, TaskStatus
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.retcodes import OF_PERMISSIONS
 
 _STREAMS = ("stdout", "stderr")

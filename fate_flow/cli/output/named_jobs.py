@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -11,7 +12,6 @@ from fate_flow.cli.console.display import one_line
 from fate_flow.cli.console.reply import ServerReply
 from fate_flow.cli.console.wording import job_title, short_moment, status_of
 from fate_flow.cli.output.lists import is_for_people, show_as
-from fate_flow.core.values.dataclass import dataclass
 
 
 @dataclass(frozen=True)

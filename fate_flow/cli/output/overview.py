@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, Self
 
 from rich.console import Console
@@ -21,7 +22,6 @@ from fate_flow.cli.console.wording import duration, party_name, reason_of, short
 from fate_flow.cli.output.lists import free_lines, hold_lines, status_in_list, unprefixed
 from fate_flow.cli.output.queue_table import WAITING, count_of_reviews, needs_approval, waiting_row
 from fate_flow.core.text.phrases import counted
-from fate_flow.core.values.dataclass import dataclass
 
 _MOST_JOBS = 100               # are asked for; a screen has space for fewer
 _MOST_FAILED = 5

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 from fate_flow.cli.connection.client import CallFailed, Client, NoAnswer
@@ -29,7 +29,6 @@ from fate_flow.cli.console.wording import (
 from fate_flow.cli.output.curves import Curve, Curves, new_points
 from fate_flow.core.model.status import JOB_END, TASK_END, JobStatus, TaskStatus
 from fate_flow.core.text.phrases import ordinal
-from fate_flow.core.values.dataclass import dataclass
 
 LOOK_SECONDS, FIRST_LOOK_SECONDS = 0.5, 0.1
 _SHARE = 0.1                  # of the time for which a job was watched

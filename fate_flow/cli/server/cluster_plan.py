@@ -16,7 +16,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,7 +24,6 @@ import click
 import yaml
 
 from fate_flow.core.model.errors import FlowError
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local.worker import write_atomically
 
 HOST = "127.0.0.1"

@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,7 +30,6 @@ import click
 
 from fate_flow.core.model.errors import FlowError
 from fate_flow.core.text.os_errors import os_error_text
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.worker import ProcessId, read_json, write_atomically
 from fate_flow.server.probes import answers

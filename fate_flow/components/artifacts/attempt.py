@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.job import TaskKey
-from fate_flow.core.values.dataclass import dataclass
 
 
 @dataclass(frozen=True)

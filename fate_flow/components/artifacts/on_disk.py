@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,6 @@ from fate_flow.core.model.artifact import (
 )
 from fate_flow.core.model.grammar import check_output_name, shown
 from fate_flow.core.text.os_errors import os_error_text
-from fate_flow.core.values.dataclass import dataclass
 
 OUTPUTS = "outputs"          # the folder, in that of the worker, with the files that are kept
 MODELS = "models"            # the folder, in that of the worker, with the models that it makes

@@ -16,11 +16,11 @@ import struct
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from fate_flow.core.text.yaml_text import read_yaml_text, yaml_text
-from fate_flow.core.values.dataclass import dataclass
 
 PACKED = "packed"            # the folder, in that of a worker, with the packed models
 TAR = ".tar"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.components.artifacts.attempt import ArtifactError, Attempt, KindOnDisk
@@ -12,7 +12,6 @@ from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.text.phrases import sanitized
-from fate_flow.core.values.dataclass import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +16,6 @@ from fate_flow.components.tables.table import Table, drop
 from fate_flow.components.tables.table_uri import BadTableUri, format_uri, table_in
 from fate_flow.core.model.artifact import INDEX, TABLE, Artifact
 from fate_flow.core.model.grammar import check_table_piece, shown
-from fate_flow.core.values.dataclass import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Protocol
 from urllib.parse import urlencode, urlsplit
@@ -21,7 +21,6 @@ from urllib.parse import urlencode, urlsplit
 from fate_flow.components.base.errors import ExchangeError, shown
 from fate_flow.components.base.own_servers import ExchangeAddress
 from fate_flow.core.model.spec import Party
-from fate_flow.core.values.dataclass import dataclass
 
 log = logging.getLogger(__name__)
 

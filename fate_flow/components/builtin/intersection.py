@@ -43,6 +43,7 @@ import secrets
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from random import SystemRandom
 
 import private_set_intersection.python as psi
@@ -54,7 +55,6 @@ from fate_flow.components.providers.intersection_parameters import Disclosure, d
 from fate_flow.components.tables.table import Row, Schema, Table, TableWriter
 from fate_flow.components.worker.task import Metric, Outcome, TaskContext
 from fate_flow.core.model.spec import Party
-from fate_flow.core.values.dataclass import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from fate_flow.core.model.grammar import (
     check_output_name,
     check_table_piece,
 )
-from fate_flow.core.values.dataclass import dataclass
 
 MAX_DATA_NUM = 1_000_000
 MAX_PRECISION = 18

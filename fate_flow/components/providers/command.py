@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from fate_flow.components.providers.provider import PACKAGE, File, Launch, OwnPr
 from fate_flow.core.model import program
 from fate_flow.core.model.artifact import FILE, TABLE, ArtifactInfo
 from fate_flow.core.model.program_scope import Program
-from fate_flow.core.values.dataclass import dataclass
 
 
 @dataclass(frozen=True)

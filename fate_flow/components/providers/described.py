@@ -10,7 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ from fate_flow.core.model.artifact import (
 )
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.modules import ProviderInfo, ProviderPlace
-from fate_flow.core.values.dataclass import dataclass
 
 FORMAT = 1
 _DEFAULT = frozenset({DEFAULT_STAGE})

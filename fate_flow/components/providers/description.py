@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from fate_flow.components.base.errors import shown
 from fate_flow.core.model.artifact import DATA, ArtifactInfo, ArtifactInfos, counted
 from fate_flow.core.model.grammar import shown_key
 from fate_flow.core.model.modules import ProviderInfo
 from fate_flow.core.model.spec import Party
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.text.document import nearest
 
 PASS_THROUGH = frozenset({"need_run", "need_deploy", "provider", "CodePath"})

@@ -8,9 +8,9 @@ protocol here, and no party learns more by it than by any of FATE's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from fate_flow.core.model.spec import Party
-from fate_flow.core.values.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from fate_flow.core.model.program import InputFile, ProgramRules, Secret
-from fate_flow.core.values.dataclass import dataclass
 
 ORDER = "command.json"
 PEERS = "peers.json"

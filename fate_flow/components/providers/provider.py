@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -12,7 +12,6 @@ from fate_flow.components.providers.description import ComponentInfo
 from fate_flow.core.model.modules import ProviderInfo
 from fate_flow.core.model.program import ProgramRules
 from fate_flow.core.model.program_scope import Program
-from fate_flow.core.values.dataclass import dataclass
 
 PACKAGE = Path(__file__).parents[2]
 """The folder of this package. The one above it is where a Python program finds our client of the exchange."""

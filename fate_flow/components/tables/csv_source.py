@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO, Self
@@ -21,7 +22,6 @@ from fate_flow.components.base.errors import ComponentError
 from fate_flow.components.tables.columns import chosen_columns
 from fate_flow.components.tables.table import Row, Schema
 from fate_flow.core.text.phrases import counted
-from fate_flow.core.values.dataclass import dataclass
 
 BOM = b"\xef\xbb\xbf"
 MAX_RECORD = 16 * 1024 * 1024       # bytes; a record with quoted fields may have many lines

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.components.base.errors import ComponentError, shown
-from fate_flow.core.values.dataclass import dataclass
 
 FLOATS, INTEGERS, OBJECT = ("float32", "float64"), ("int32", "int64"), "object"
 TYPES = (*FLOATS, *INTEGERS, OBJECT)

@@ -18,7 +18,7 @@ import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -26,7 +26,6 @@ from urllib.parse import quote
 
 from fate_flow.components.base.errors import ComponentError, shown
 from fate_flow.components.tables.table_uri import parse_uri, table_in
-from fate_flow.core.values.dataclass import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 from fate_flow.components.base.errors import ComponentError, shown
-from fate_flow.core.values.dataclass import dataclass
 
 SCHEME = "standalone://"
 SUFFIX = ".sqlite"

@@ -17,6 +17,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -34,7 +35,6 @@ from fate_flow.core.model.errors import FlowError
 from fate_flow.core.text.exit_codes import NO_RESULT
 from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.core.text.yaml_text import read_yaml_text
-from fate_flow.core.values.dataclass import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from fate_flow.components.tables.table import NoSuchTable, Table, table_exists
 from fate_flow.components.tables.table_uri import format_uri
 from fate_flow.core.model.artifact import FILE_SCHEME
 from fate_flow.core.model.spec import Party
-from fate_flow.core.values.dataclass import dataclass
 
 log = logging.getLogger(__name__)
 

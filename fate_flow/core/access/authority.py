@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from fate_flow.core.model.job import CommandKind
 from fate_flow.core.model.spec import Party
-from fate_flow.core.values.dataclass import dataclass
 
 PARTY_0 = "0"
 """In a document, this party id means the server that the document is submitted to."""

@@ -6,10 +6,10 @@ Parties that compare it notice a coordinator that gives them different documents
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import shown
-from fate_flow.core.values.dataclass import dataclass
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}:[0-9a-f]{64}")
 _SHORT = 12

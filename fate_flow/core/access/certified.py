@@ -6,9 +6,7 @@ of TLS succeed; the name says whose connection it is, should two parties have li
 
 from __future__ import annotations
 
-from dataclasses import field
-
-from fate_flow.core.values.dataclass import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)

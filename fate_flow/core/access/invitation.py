@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import sha256
 from urllib.parse import urlsplit
 
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_party_id
-from fate_flow.core.values.dataclass import dataclass
 
 PREFIX = "fate-flow-invite:"
 SECRET_BYTES = 16

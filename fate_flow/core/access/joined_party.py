@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.key_ends import ending_soon
 from fate_flow.core.access.key_list import TLS, KeyState, PartyKeys, key_id_of, read_key_list
-from fate_flow.core.values.dataclass import dataclass
 
 FROM, TO = "from", "to"
 DIRECTIONS = (FROM, TO)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hmac
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -28,7 +28,6 @@ from fate_flow.core.access.key_list import MOST_NUMBER, KeyList, SignedKeyList, 
 from fate_flow.core.model.errors import BadRequest, Conflict, PermissionDenied
 from fate_flow.core.model.grammar import check_party_id, check_whole, shown
 from fate_flow.core.text.strict_json import read_strict_json
-from fate_flow.core.values.dataclass import dataclass
 
 JOIN = "/party/join"
 """Path of the one route of strangers, without the leading `/v1`."""

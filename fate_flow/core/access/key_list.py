@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import sha256
@@ -17,7 +18,6 @@ from typing import Any
 from fate_flow.core.model.errors import BadRequest, Conflict
 from fate_flow.core.model.grammar import check_party_id, shown
 from fate_flow.core.text.strict_json import read_strict_json
-from fate_flow.core.values.dataclass import dataclass
 
 TLS, MESSAGE, RECORD, WITNESS = "tls", "message", "record", "witness"
 USES = (TLS, MESSAGE, RECORD, WITNESS)

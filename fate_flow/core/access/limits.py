@@ -6,14 +6,13 @@ A limit holds whether or not the configuration requires grants. This party's own
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from fate_flow.core.access.permission import EVERYTHING, Kind, Reads, Thing
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.modules import HandsTablesOn, KnowsColumns, ModuleInfo
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.text.phrases import counted
-from fate_flow.core.values.dataclass import dataclass
 
 DAY = 86_400_000
 """Milliseconds: a use of a table counts for so long."""

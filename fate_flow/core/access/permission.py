@@ -7,13 +7,13 @@ Two switches of the configuration turn the checks on, as in FATE. This party's o
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_table_piece, shown
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
-from fate_flow.core.values.dataclass import dataclass
 
 ALL = "*"
 MOST_TABLES = 1_000         # in one request: each table is a row in the database and a line in the log

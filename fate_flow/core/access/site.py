@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import shown
-from fate_flow.core.values.dataclass import dataclass
 
 _KEY_ID = re.compile(r"[0-9a-f]{64}")
 _SHOWN_DIGITS = 16       # of the 64

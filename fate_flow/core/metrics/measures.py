@@ -9,10 +9,10 @@ What can be read in the database at any moment is not counted here: `store/views
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from fate_flow.core.model.job import Blocker
-from fate_flow.core.values.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,12 @@ has no parameters, tables, texts or people.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import sha256
 from typing import Protocol
 
 from fate_flow.core.model.spec import Party
-from fate_flow.core.values.dataclass import dataclass
 
 JOB_ID = "fate_flow.job.id"
 ROLE, PARTY_ID = "fate_flow.party.role", "fate_flow.party.id"      # of the seat, the share or the worker

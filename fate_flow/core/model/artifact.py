@@ -6,11 +6,9 @@ What a kind is on disk: components/artifacts/on_disk.py. What this party stores 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
-
-from fate_flow.core.values.dataclass import dataclass
 
 TABLE, FILE, METRIC = "table", "file", "json_metric"
 """The kinds, as `type_name` in a task configuration and in a result file. A METRIC is a file with a task's metrics."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
-
-from fate_flow.core.values.dataclass import dataclass
 
 FATE_V1 = "fate_v1"
 """The format of FATE's two documents; its body is `{"dsl": ..., "runtime_conf": ...}`."""

@@ -3,11 +3,10 @@ or read, for the streams of an attempt, and for silences of its parties."""
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 
 from fate_flow.core.model.spec import Party
-from fate_flow.core.values.dataclass import dataclass
 
 
 class HistoryLevel(Enum):

@@ -9,7 +9,7 @@ time*: the milliseconds that this party's schedulers were awake, whatever the sy
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -19,7 +19,6 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.retry import UNTRIED, Tries
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JOB_END, TASK_END, JobStatus, SeatStatus, TaskStatus, WorkerStatus
-from fate_flow.core.values.dataclass import dataclass
 
 
 @dataclass(frozen=True, order=True)

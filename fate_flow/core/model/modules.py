@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from fate_flow.core.model.artifact import ArtifactInfos, keys_of
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.spec import DeclaredOutput, Party
-from fate_flow.core.values.dataclass import dataclass
 
 _known: dict[tuple[type, type], bool] = {}
 

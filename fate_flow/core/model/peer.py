@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fate_flow.core.model.spec import Party
-from fate_flow.core.values.dataclass import dataclass
 
 LONGEST_ERROR = 400
 

@@ -7,9 +7,8 @@ rule fits, the default applies: the gang is stopped, `retry` decides about anoth
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
-
-from fate_flow.core.values.dataclass import dataclass
 
 
 class PolicyEvent(Enum):

@@ -12,11 +12,10 @@ import binascii
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.core.model.grammar import shown
-from fate_flow.core.values.dataclass import dataclass
 
 SHELL = "/bin/sh"
 

@@ -9,12 +9,12 @@ shares of all parties of a role.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.spec import Party, TaskSpec
-from fate_flow.core.values.dataclass import dataclass
 
 RAY_ADDRESS = "RAY_ADDRESS"                         # Ray's own names
 RAY_AUTH_MODE = "RAY_AUTH_MODE"

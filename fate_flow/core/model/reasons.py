@@ -6,11 +6,11 @@ Every final status has a reason. The status is always looked up here by its reas
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 
 from fate_flow.core.model.retry import RetryEvent
 from fate_flow.core.model.status import JobStatus, TaskStatus
-from fate_flow.core.values.dataclass import dataclass
 
 
 class Author(Enum):

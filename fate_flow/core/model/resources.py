@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil, floor
 from typing import Any
 
 from fate_flow.core.model.spec import JobParameters, Party
-from fate_flow.core.values.dataclass import dataclass
 
 LOCAL = "local"
 """The name of the engine that runs workers as processes of the server's machine."""

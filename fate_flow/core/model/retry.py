@@ -11,10 +11,10 @@ and of interruptions, and one delay.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 
 from fate_flow.core.text.phrases import counted
-from fate_flow.core.values.dataclass import dataclass
 
 
 class RetryEvent(Enum):

@@ -8,7 +8,7 @@ one or several sources, its outputs by kind and alias, a stage, and parameters t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,6 @@ from fate_flow.core.model.document import AS_IN_FATE_V1, Disclosure, Paths
 from fate_flow.core.model.policy import Policy
 from fate_flow.core.model.program import ProgramSpec
 from fate_flow.core.model.retry import NEVER_AGAIN, RetryRule
-from fate_flow.core.values.dataclass import dataclass
 
 
 @dataclass(frozen=True, order=True)

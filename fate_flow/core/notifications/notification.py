@@ -6,11 +6,11 @@ keep it for years. Whoever wants to know more follows the link to the board and 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from hashlib import sha256
 
 from fate_flow.core.text.phrases import sanitized
-from fate_flow.core.values.dataclass import dataclass
 
 LONGEST_NAME = 100              # characters of the name of a job
 LONGEST_SENTENCE = 500

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.notifications.notification import Notification, Occasion, one_line
-from fate_flow.core.values.dataclass import dataclass
 
 _LONGEST_SUBJECT = 200       # characters
 

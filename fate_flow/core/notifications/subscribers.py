@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from fate_flow.core.notifications.notification import Occasion
-from fate_flow.core.values.dataclass import dataclass
 
 EMAIL = "email"
 """The channel of all mail: they share one server."""

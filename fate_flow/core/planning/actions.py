@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fate_flow.core.model.job import Blocker, Command, Seat, TaskKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.retry import UNTRIED, Tries
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.core.values.dataclass import dataclass
 
 
 @dataclass(frozen=True)

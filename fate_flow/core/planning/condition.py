@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from fate_flow.core.model.job import Job, Seat, Task, TaskKey
 from fate_flow.core.model.peer import PeerTrouble
@@ -17,7 +17,6 @@ from fate_flow.core.planning.party_return import LOSSES, will_come_back
 from fate_flow.core.planning.plan_tasks import begins_again
 from fate_flow.core.planning.view import JobView
 from fate_flow.core.text.phrases import counted
-from fate_flow.core.values.dataclass import dataclass
 
 RESTARTING = "restarting"
 """The `status_detail` of a task that is stopped to start again, or whose next version has not begun yet; also of a job

@@ -8,6 +8,7 @@ worker gets as much as each worker that shares the reservation of the task, so a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from fate_flow.core.model.job import Claim, EngineState, Worker
 from fate_flow.core.model.program import ProgramSpec
@@ -15,7 +16,6 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.resources import Need, Request
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.planning.replicas import COLLECTOR, newest
-from fate_flow.core.values.dataclass import dataclass
 
 
 def elastic_slots(command: ProgramSpec, ranks: Sequence[int | None]) -> frozenset[int]:

@@ -12,7 +12,7 @@ gang's event either; only a policy that names `gang_broken` does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fate_flow.core.model.job import Seat, Task
 from fate_flow.core.model.policy import Policy, PolicyAction, PolicyEvent, first_fit, is_ignored, named
@@ -23,7 +23,6 @@ from fate_flow.core.model.status import TASK_BROKEN, JobStatus, SeatStatus, Task
 from fate_flow.core.planning.gang import failed_row, is_breaking
 from fate_flow.core.planning.partial import goes_on, taking_part
 from fate_flow.core.planning.view import JobView
-from fate_flow.core.values.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ initiators by itself (`participant/reservation.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from fate_flow.core.model.approval import Approval, Consent
@@ -34,7 +35,6 @@ from fate_flow.core.model.job import Blocker, Claim, Hold
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.spec import Party
 from fate_flow.core.text.phrases import ordinal
-from fate_flow.core.values.dataclass import dataclass
 
 
 class Place(NamedTuple):

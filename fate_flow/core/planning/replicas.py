@@ -15,6 +15,7 @@ ours in a slot that the program does not use.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from fate_flow.core.model.job import Report, Worker
 from fate_flow.core.model.program import MOST_INTERRUPTED, ProgramSpec
@@ -22,7 +23,6 @@ from fate_flow.core.model.reasons import RULES, Reason
 from fate_flow.core.model.retry import RetryEvent
 from fate_flow.core.model.status import TASK_BROKEN, WorkerStatus
 from fate_flow.core.text.phrases import counted
-from fate_flow.core.values.dataclass import dataclass
 
 COLLECTOR = -1
 """The slot of the collector."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.errors import NO_CAPACITY, NOT_EFFECTIVE, NOT_READY, UNREACHABLE
@@ -10,7 +11,6 @@ from fate_flow.core.model.job import Blocker, Command, CommandKind, Seat
 from fate_flow.core.model.reasons import Reason, job_status_for
 from fate_flow.core.model.status import JobStatus, SeatStatus
 from fate_flow.core.planning.actions import InviteAgain, MakeAnew, MoveSeat, NameUnconfirmed, NoteApproval, Plan, Send
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.endings import JobEnd
 from fate_flow.core.wire.v1.initiator_bodies import is_unknown
 from fate_flow.core.wire.v1.job_answers import (

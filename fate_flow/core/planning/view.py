@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +11,6 @@ from fate_flow.core.model.job import Command, CommandKind, Job, Seat, Task
 from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.core.model.status import SeatStatus
 from fate_flow.core.planning.actions import Send
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.task_bodies import of_incarnation
 
 

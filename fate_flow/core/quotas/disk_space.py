@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fate_flow.core.values.dataclass import dataclass
+from dataclasses import dataclass
 
 _MIB = 1 << 20
 

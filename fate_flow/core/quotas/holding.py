@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from fate_flow.core.model.job import Claim
-from fate_flow.core.values.dataclass import dataclass
 
 
 class Held(Enum):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-
-from fate_flow.core.values.dataclass import dataclass
+from dataclasses import dataclass
 
 _MOST_KEYS = 1000         # that are remembered; the oldest are forgotten
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import sha256
-
-from fate_flow.core.values.dataclass import dataclass
 
 QUEUE_PATTERN = "[A-Za-z0-9_][A-Za-z0-9_-]{0,29}"
 QUEUE = re.compile(QUEUE_PATTERN)

@@ -6,13 +6,12 @@ A quota holds for every party that the configuration does not name. This party's
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import ceil
 
 from fate_flow.core.model.errors import NoSpace, TooLarge, TooMany
 from fate_flow.core.quotas.holding import Held
 from fate_flow.core.text.phrases import counted
-from fate_flow.core.values.dataclass import dataclass
 
 
 @dataclass(frozen=True)

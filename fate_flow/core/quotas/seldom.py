@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-
-from fate_flow.core.values.dataclass import dataclass
+from dataclasses import dataclass
 
 _MOST_KEYS = 1000         # that are remembered; the oldest are forgotten
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from operator import attrgetter
 
 from fate_flow.core.model.spec import Party
-from fate_flow.core.values.dataclass import dataclass
 
 NOT_KEPT = bytes(32)
 """The digest of a channel that was not followed from its first chunk on."""

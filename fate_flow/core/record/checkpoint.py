@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from base64 import b64encode
+from dataclasses import dataclass
 
 from fate_flow.core.record.note import (
     COSIGNATURE,
@@ -24,7 +25,6 @@ from fate_flow.core.record.note import (
     decoded,
 )
 from fate_flow.core.record.tree import EMPTY_ROOT, HASH_BYTES, MOST_SIZE
-from fate_flow.core.values.dataclass import dataclass
 
 _TIME_BYTES = 8
 _MOST_TIME = 2**63 - 1

@@ -16,13 +16,12 @@ Here a clock is asked, the one of who may be accused, and only to excuse it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from fate_flow.core.record.checkpoint import Checkpoint
 from fate_flow.core.record.entry import Kind
-from fate_flow.core.values.dataclass import dataclass
 
 Place = tuple[int, int]
 """Where an entry is in the log of a party about the other one: its epoch, and its index there."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from fate_flow.core.record.canonical import MOST_INTEGER, NotCanonical, canonical, read_canonical
-from fate_flow.core.values.dataclass import dataclass
 
 VERSION = 1
 MOST_BYTES = 65_535              # so that an entry fits the bundles of C2SP's tlog-tiles

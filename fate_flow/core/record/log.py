@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from fate_flow.core.record.tree import Edge, leaf_hash
-from fate_flow.core.values.dataclass import dataclass
 
 
 @dataclass(frozen=True)

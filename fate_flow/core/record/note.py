@@ -10,10 +10,8 @@ import re
 from base64 import b64decode, b64encode
 from binascii import Error
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
-
-from fate_flow.core.values.dataclass import dataclass
 
 ED25519, COSIGNATURE = 0x01, 0x04
 """The types of signatures: over the note, and over the note with the time at which a witness saw it."""

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from dataclasses import dataclass
 
 from fate_flow.core.record.checkpoint import Checkpoint, read_checkpoint, read_count
 from fate_flow.core.record.commitment import opens
 from fate_flow.core.record.entry import Kind, read_entry
 from fate_flow.core.record.note import BadNote, Note, decoded, read_note
 from fate_flow.core.record.tree import HASH_BYTES, MOST_HASHES, includes, leaf_hash
-from fate_flow.core.values.dataclass import dataclass
 
 _FIRST = "c2sp.org/tlog-proof@v1"
 LONGEST_PROOF = 200_000

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from fate_flow.core.record.window_counts import MINUTE_MS, Counted, WindowCounts
-from fate_flow.core.values.dataclass import dataclass
 
 _MOST = 1_000                    # callers and kinds in one minute; the others of it are counted together
 _MOST_ADDRESSES = 100            # addresses and kinds in one minute; the others of it are counted together

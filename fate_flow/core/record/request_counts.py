@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from fate_flow.core.record.window_counts import Counted
-from fate_flow.core.values.dataclass import dataclass
 
 HOUR_MS = 3_600_000
 

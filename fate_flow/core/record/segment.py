@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.record.log import StoredEntry
-from fate_flow.core.values.dataclass import dataclass
 
 SEGMENT_ENTRIES = 1_024
 """Entries of a segment: a power of two, so that its root is a node of the tree of its log."""

@@ -6,12 +6,11 @@ The server makes them from rows; in an answer to a client they are JSON, from wh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fate_flow.core.record.entry import BadEntry, other_party, read_entry
 from fate_flow.core.record.log import StoredEntry
-from fate_flow.core.values.dataclass import dataclass
 
 _NOT_READABLE = {"kind": "not readable", "at": 0}
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from fate_flow.core.record.sentences import command_of, sentence_of
 from fate_flow.core.record.shown import ShownEntry
-from fate_flow.core.values.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ which its caller looks up or computes: `Subtree` names one by its first leaf and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
-
-from fate_flow.core.values.dataclass import dataclass
 
 HASH_BYTES = 32
 EMPTY_ROOT = sha256(b"").digest()

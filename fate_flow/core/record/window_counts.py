@@ -6,10 +6,8 @@ Those that could not be written are kept, without their window: a database that 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
-
-from fate_flow.core.values.dataclass import dataclass
 
 MINUTE_MS = 60_000
 _KEPT = -1                       # stands for the windows of those that could not be written

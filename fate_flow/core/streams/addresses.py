@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party, Port
-from fate_flow.core.values.dataclass import dataclass
 
 _FIRST_PORT, _PORTS = 10_000, 20_000          # below those that a kernel gives to clients
 

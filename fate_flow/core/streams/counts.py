@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fate_flow.core.model.spec import Party
 from fate_flow.core.streams.stream import Carried
 from fate_flow.core.text.phrases import counted
-from fate_flow.core.values.dataclass import dataclass
 
 MOST_DIGESTS = 200
 """Of the streams of one port with one other party, in each direction: how many streams workers open is up to them."""

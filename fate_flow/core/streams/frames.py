@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import IntEnum
-
-from fate_flow.core.values.dataclass import dataclass
 
 LONGEST = 256 * 1024
 WINDOW = 2 * 1024 * 1024

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 from fate_flow.core.model.spec import JobSpec, Party
-from fate_flow.core.values.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Protocol
 
@@ -25,7 +25,6 @@ from fate_flow.core.streams.frames import (
     data_head,
     error_frame,
 )
-from fate_flow.core.values.dataclass import dataclass
 
 _RETURNED_AT_ONCE = WINDOW // 8
 _SMALL = 4096

@@ -12,11 +12,10 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from fate_flow.core.text.phrases import sanitized
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.kubernetes.kueue import Manifest
 from fate_flow.engines.kubernetes.problem import ApiProblem
 from fate_flow.engines.placed.cluster import Waiting

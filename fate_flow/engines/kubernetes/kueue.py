@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.kubernetes.problem import ApiProblem
 from fate_flow.engines.placed.cluster import Waiting
 

@@ -12,11 +12,10 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.core.model.resources import Need
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.kubernetes.gangs import GANG_LABEL, GROUP_SPEC, VOLCANO, GangScheduler, PodGroup
 from fate_flow.engines.placed.cluster import Gang
 from fate_flow.engines.staged.places import ADDRESS, INDEX, PIN, ROOT, TOKEN, TOKENS, WORKER, WORKERS

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.kubernetes.kueue import Manifest
 from fate_flow.engines.kubernetes.manifests import FOLDER, RANKS, START_LABEL, WORKER_LABEL
 from fate_flow.engines.placed.cluster import Stage

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local.groups import Groups, Limits
 
 AUTO, NONE = "auto", "none"

@@ -17,11 +17,9 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
-
-from fate_flow.core.values.dataclass import dataclass
 
 LIMITS = "limits.json"                  # in the folder `run` of a home: the groups that the server has found
 _PERIOD_MICROSECONDS = 100_000

@@ -7,9 +7,8 @@ import gc
 import os
 import signal
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-
-from fate_flow.core.values.dataclass import dataclass
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4

@@ -13,7 +13,7 @@ import os
 import resource
 import shutil
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ from fate_flow.core.model.program_scope import (
     RAY_JOB_CONFIG,
     RAY_TOKEN_PATH,
 )
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local.program_user import ProgramUser, copy_inputs, hand_over
 from fate_flow.engines.local.programs import (
     NotAllowed,

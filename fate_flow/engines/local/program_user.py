@@ -14,6 +14,7 @@ import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,7 +22,6 @@ from fate_flow.components.providers.program_order import ORDER, PEERS
 from fate_flow.components.tables.table_uri import SCHEME, TableAddress, parse_uri
 from fate_flow.core.model.artifact import FILE_SCHEME
 from fate_flow.core.text.yaml_text import read_yaml_text, yaml_text
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local.worker import read_json
 
 INPUTS = "inputs"

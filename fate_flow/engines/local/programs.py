@@ -13,14 +13,13 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Collection
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from fate_flow.components.base.regular_file import open_regular
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.program import InputFile, ProgramRules, ProgramSpec
-from fate_flow.core.values.dataclass import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -19,12 +19,11 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fate_flow.components.base.own_servers import machine_of_processes
 from fate_flow.core.text.os_errors import os_error_text
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.child import NICENESS, become_worker, let_go_of_descriptors, reset_signals
 from fate_flow.engines.local.contents import Reader

@@ -19,6 +19,7 @@ import subprocess
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
 from stat import S_ISDIR
@@ -26,7 +27,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fate_flow.core.model.program import BUBBLEWRAP
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.program_user import ProgramUser
 

@@ -26,11 +26,11 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from fate_flow.components import preload
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.groups import Groups
 from fate_flow.engines.local.runner import WAITED_SIGNALS, run_worker

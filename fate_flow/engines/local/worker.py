@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from math import isfinite
 from pathlib import Path
 from signal import pidfd_send_signal
@@ -21,7 +21,6 @@ from typing import Any, Literal, Self, TypeVar, cast, get_args
 from fate_flow.components.base.own_servers import machine_of_processes
 from fate_flow.components.base.regular_file import NoRegularFile, open_regular
 from fate_flow.core.model.artifact import Content, contents_in
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local import proc
 from fate_flow.engines.local.groups import Limits
 

@@ -21,12 +21,11 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.placed.folder import OUTPUT, end_of_output
 from fate_flow.engines.placed.memory import Kills
 from fate_flow.engines.placed.run import TIME_IS_OVER

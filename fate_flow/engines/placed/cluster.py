@@ -6,13 +6,12 @@ A cluster knows nothing of tasks. It runs `argv` somewhere, under a name that no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from fate_flow.core.model.resources import Need
-from fate_flow.core.values.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
-
-from fate_flow.core.values.dataclass import dataclass
 
 
 def _no_secrets(_worker_id: str) -> Mapping[str, str]:

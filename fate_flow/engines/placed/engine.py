@@ -15,12 +15,11 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fate_flow.core.model.resources import Need
 from fate_flow.core.text.os_errors import os_error_text
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local.worker import (
     ARRIVED,
     CLAIMED,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local.worker import JOBS, STOP, Stop, draft_of, read_json, write_atomically
 from fate_flow.engines.placed.cluster import Waiting
 from fate_flow.engines.placed.submitting import Submitter

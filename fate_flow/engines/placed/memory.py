@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-
-from fate_flow.core.values.dataclass import dataclass
 
 _OWN, _MOUNT = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.placed.cluster import Placement
 
 TOGETHER_SECONDS = 1.0

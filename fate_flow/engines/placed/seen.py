@@ -7,10 +7,9 @@ of this server has seen does not count, except for the time that a worker was pe
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.placed.cluster import Listed, Stage
 
 ENOUGH_LISTINGS = 2

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 from fate_flow.components.base.own_servers import machine_of_processes
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local.worker import ProcessId, read_json, write_atomically
 from fate_flow.engines.placed.cluster import Taken
 

@@ -16,6 +16,7 @@ import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from requests.adapters import HTTPAdapter
 from urllib3.exceptions import NameResolutionError, NewConnectionError, ReadTimeoutError
 
 from fate_flow.components.base.regular_file import open_regular
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.placed.cluster import Unreadable
 
 JOBS = "/api/jobs/"

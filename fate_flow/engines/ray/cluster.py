@@ -14,12 +14,11 @@ import logging
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import Any
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local.worker import EXIT
 from fate_flow.engines.placed.cluster import Listed, Placement, Stage, Submission, Taken, Unreadable
 from fate_flow.engines.ray.client import JOBS, NoAnswer, NoCredentials, NotSent, RayAnswer, RayClient

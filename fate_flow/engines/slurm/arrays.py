@@ -18,10 +18,9 @@ import secrets
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local.worker import sync_folder
 from fate_flow.engines.placed.cluster import Listed, Stage
 

@@ -12,13 +12,12 @@ import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
 
 from fate_flow.core.model.resources import Need
 from fate_flow.core.text.os_errors import os_error_text
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.placed.cluster import Listed, Placement, Stage, Submission, Taken, Unreadable
 from fate_flow.engines.placed.folder import OUTPUT, end_of_output
 from fate_flow.engines.placed.run import TIME_IS_OVER

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fate_flow.core.model.artifact import MODEL
 from fate_flow.core.model.dag import topological_order
@@ -11,7 +11,6 @@ from fate_flow.core.model.errors import BadDocument
 from fate_flow.core.model.grammar import check_component_name, check_output_name, shown
 from fate_flow.core.model.modules import DescribesArtifacts, ModuleInfo, find_module
 from fate_flow.core.model.spec import DeclaredOutput, Input, Source
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.fate_v1.model_document import read_reference
 from fate_flow.jobspec.text.document import Node
 

@@ -7,12 +7,11 @@ Others take more keys than they describe, as FATE v1 does: of these, only requir
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fate_flow.core.model.artifact import DATA, MODEL, TABLE, ArtifactInfo, ArtifactInfos, keys_of
 from fate_flow.core.model.modules import DescribesArtifacts, ModuleInfo, ReadsAndMakesTables, output_names
 from fate_flow.core.model.spec import Input, Party, Source, Stored, TaskSpec
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.fate_v1.dsl import Component
 from fate_flow.jobspec.text.document import Node
 

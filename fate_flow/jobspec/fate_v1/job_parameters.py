@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fate_flow.core.model.artifact import STAGES
@@ -13,7 +13,6 @@ from fate_flow.core.model.resources import CORES_PER_NODE
 from fate_flow.core.model.retry import UNSAID, RetryEvent
 from fate_flow.core.model.spec import MOST_PRIORITY, JobParameters
 from fate_flow.core.quotas.queues import MOST_LABELS, QUEUE, QUEUE_IS
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.fate_v1.after_document import read_after
 from fate_flow.jobspec.fate_v1.minimum_document import read_minimum
 from fate_flow.jobspec.fate_v1.model_document import read_model_name

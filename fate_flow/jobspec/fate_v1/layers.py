@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.grammar import shown_key
 from fate_flow.core.model.spec import Party
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.text.document import Findings, Node
 
 MAX_SELECTORS = 1000        # blocks below one role

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.grammar import check_role
 from fate_flow.core.model.modules import DoesWithout, ModuleInfo
 from fate_flow.core.model.spec import Party, TaskSpec
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.text.document import Node
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.core.model.document import Paths
 from fate_flow.core.model.grammar import shown_key
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.text.document import Node
 from fate_flow.jobspec.text.lines import upwards
 

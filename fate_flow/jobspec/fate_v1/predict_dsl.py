@@ -10,12 +10,12 @@ are deployed with the components that need them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.spec import Input, Source
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.fate_v1.dsl import Component, read_components
 from fate_flow.jobspec.text.document import Findings, Node, size_of
 

@@ -10,7 +10,7 @@ The spec shares the documents and does not copy them: they must not change after
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fate_flow.core.model.document import JobDocument, fate_v1_document
@@ -18,7 +18,6 @@ from fate_flow.core.model.grammar import check_party_id, check_role, shown
 from fate_flow.core.model.modules import ModuleInfo
 from fate_flow.core.model.resources import cores_per_node
 from fate_flow.core.model.spec import JobParameters, JobSpec, Party, TaskSpec
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.fate_v1.after_document import in_order
 from fate_flow.jobspec.fate_v1.dsl import Component, component_names, note_provider, read_components
 from fate_flow.jobspec.fate_v1.job_parameters import AUTOMATIC, check_places, flat_parameters, job_block, job_parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.artifact import DEFAULT_STAGE, STAGES
@@ -26,7 +27,6 @@ from fate_flow.core.model.spec import (
     Stored,
     TaskSpec,
 )
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.fate_v1.after_document import after_of
 from fate_flow.jobspec.fate_v1.dsl import Component
 from fate_flow.jobspec.fate_v1.input_rules import InputRules, inputs_read, stored_read

@@ -7,13 +7,12 @@ that takes the DAG adds `model_id` and `model_version` of that job's models, so 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fate_flow.core.model.artifact import MODEL
 from fate_flow.core.model.grammar import check_job_id, check_model_id
 from fate_flow.core.model.spec import InheritedModels, Party
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.fate_v2.inputs import Channel, Channels, StoredChannel
 from fate_flow.jobspec.text.blocks import object_at
 from fate_flow.jobspec.text.document import Node

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fate_flow.core.model.artifact import DATA, MODEL
 from fate_flow.core.model.grammar import check_model_id, shown
 from fate_flow.core.model.spec import ModelReference, Party
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.fate_v1.model_document import reference_document
 from fate_flow.jobspec.fate_v2.parties import read_some
 from fate_flow.jobspec.text.document import Node

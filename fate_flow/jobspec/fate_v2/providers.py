@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.modules import KnowsProviders, ModuleInfo, find_module
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.text.document import Node, nearest
 
 DEVICE = "local"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_party_id
 from fate_flow.core.model.program import COUNTS
 from fate_flow.core.model.spec import Party
-from fate_flow.core.values.dataclass import dataclass
 
 Path = tuple[str, ...]
 Parts = tuple[dict[str, Any], dict[str, Any]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from math import isfinite
 from typing import Any, NamedTuple, TypeGuard, TypeVar
@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, TypeGuard, TypeVar
 from fate_flow.core.model.document import AS_IN_FATE_V1, Paths
 from fate_flow.core.model.errors import BadDocument, BadRequest
 from fate_flow.core.model.grammar import shown, shown_key
-from fate_flow.core.values.dataclass import dataclass
 
 T = TypeVar("T")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from fate_flow.core.model.grammar import shown_key
-from fate_flow.core.values.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import logging
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from fate_flow.core.metrics.measures import MEASURES, Measure
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.records.measures.count_file import CountFile, read_counts
 
 log = logging.getLogger(__name__)

@@ -30,9 +30,9 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.records.operator_log.format import Level, origin_here, record
 
 LOCK_FILE = ".rotate.lock"

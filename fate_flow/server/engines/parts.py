@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from fate_flow.components.providers.table import ProviderTable
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.settings.settings import Settings
 
 

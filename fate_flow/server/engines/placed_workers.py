@@ -7,12 +7,11 @@ import hmac
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fate_flow.api.workers.staged import staged_token
 from fate_flow.core.model.errors import BadSettings
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.engines.local.worker import LAUNCH, WorkerSpec, write_atomically
 from fate_flow.engines.placed.cluster import Batch, Cluster, Gang
 from fate_flow.engines.placed.conduct import Conduct

@@ -5,10 +5,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 from fate_flow.core.record.refusal_counts import Cause
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.gateway.refusals import Count, uncounted
 from fate_flow.services.context.counted_record import RefusalRecord
 from fate_flow.services.context.wall_clock import now_on_the_wall

@@ -5,12 +5,11 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Self
 
 from fate_flow.api.between_parties.slots import threads_for
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.gateway.workers.tls import WorkerTls
 from fate_flow.relay.spool_registry import SessionRegistry
 from fate_flow.relay.wakeup import Wakeup

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
 from fate_flow.core.metrics.measures import NOTIFICATIONS
@@ -17,7 +18,6 @@ from fate_flow.core.notifications.retrying import (
     rest_after,
 )
 from fate_flow.core.notifications.subscribers import Target, kind_of
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.server.notifying.sending import Outcome, Sending, Try
 from fate_flow.server.periodic.periodic_work import PeriodicWork
 from fate_flow.services.context.ports import Context

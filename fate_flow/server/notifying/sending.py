@@ -7,10 +7,10 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.values import StoredNotification
 
 LONGEST_WAIT = 10.0          # seconds for one step of a connection

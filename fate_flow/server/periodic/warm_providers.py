@@ -9,13 +9,13 @@ import logging
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from fate_flow.components.providers.described import description_file, warm_socket
 from fate_flow.components.providers.external import ExternalProvider
 from fate_flow.components.providers.provider import PACKAGE
 from fate_flow.core.model.modules import ProviderPlace
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.server.periodic.periodic_work import END_SECONDS, PeriodicWork
 
 LOG = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,6 @@ from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.modules import DescribesArtifacts, ModuleInfo, output_names
 from fate_flow.core.model.spec import Input, JobSpec, ModelReference, Party, Source, TaskSpec
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.services.artifacts.kinds import Kinds
 from fate_flow.store.contract.transaction import Transaction
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.access.permission import Thing
@@ -12,7 +13,6 @@ from fate_flow.core.model.artifact import Artifact
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.modules import ModuleInfo
 from fate_flow.core.model.spec import Party, Stored, TaskSpec
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.values import Scope
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Protocol
-
-from fate_flow.core.values.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fate_flow.core.model.document import JobDocument, fate_v1_document
 from fate_flow.core.model.errors import BadDocument
 from fate_flow.core.model.spec import JobSpec
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec import formats
 from fate_flow.jobspec.formats import FORMATS, parse
 from fate_flow.services.context.ports import Context

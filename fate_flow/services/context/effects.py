@@ -6,6 +6,7 @@ Each effect is idempotent, and is derived from the rows again if it is lost.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
@@ -16,7 +17,6 @@ from fate_flow.core.model.job import JobKey, TaskKey, Worker
 from fate_flow.core.streams.counts import PortCount
 from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.core.text.phrases import sanitized
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.services.context.ports import Context, LaunchOrder, StreamsHere
 from fate_flow.services.context.traces import trace_of
 from fate_flow.services.record.entries import of_moves, of_streams

@@ -7,7 +7,7 @@ to the value before it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.metrics.measures import Measure
@@ -16,7 +16,6 @@ from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.job import Command
 from fate_flow.core.record.entry import NewEntry
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.services.context.effects import Effect
 
 

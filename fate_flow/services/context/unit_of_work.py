@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 
@@ -23,7 +23,6 @@ from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.job import Command, Job
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import JobSpec, Party
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.counting import count_pending
 from fate_flow.services.context.documents import digest_of, key_of_received, parse_document

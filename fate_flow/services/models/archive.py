@@ -9,6 +9,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, BinaryIO, Self, cast
@@ -28,7 +29,6 @@ from fate_flow.core.model.grammar import (
 )
 from fate_flow.core.model.spec import ModelReference, Party
 from fate_flow.core.text.os_errors import os_error_text
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.services.context.model_files import ModelFiles
 from fate_flow.store.values import StoredModel
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.errors import BadDocument
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.spec import ModelReference
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.fate_v1.model_document import MODEL
 from fate_flow.jobspec.native.unchosen_models import DEPLOYED, DEPLOYMENT, LATEST, Steps, unchosen_models, with_values
 from fate_flow.jobspec.text.document import Node

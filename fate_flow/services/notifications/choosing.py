@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from fate_flow.core.model.errors import Conflict, NotFound
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.notifications.notification import OCCASIONS, Occasion
 from fate_flow.core.notifications.subscribers import Person
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.unit_of_work import unit_of_work
 from fate_flow.services.use_cases.who_asked import note_act

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.core.access.key_list import KeyState
@@ -18,7 +18,6 @@ from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint
 from fate_flow.core.record.entry import log_with
 from fate_flow.core.record.note import BadNote, Check, NoteKey, read_note
 from fate_flow.core.text.phrases import sanitized
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.paths import HELD
 from fate_flow.core.wire.v1.witnessing import Held, held_in
 from fate_flow.services.record.checkpoints import place_in

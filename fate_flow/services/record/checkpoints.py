@@ -8,7 +8,7 @@ writers wait for the transaction that signs: `hash_again` hashes before it, page
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Protocol, TypeVar
@@ -19,7 +19,6 @@ from fate_flow.core.record.entry import OWN_LOG, Kind, NewEntry, new_entry, othe
 from fate_flow.core.record.log import Head, StoredCheckpoint
 from fate_flow.core.record.note import NoteKey, Sign, read_note, sign_note
 from fate_flow.core.record.tree import Edge, leaf_hash
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.services.record.entries import FreshSalt
 from fate_flow.services.record.epochs import open_next_epoch
 from fate_flow.services.record.sealing import MOST_AT_ONCE, put_seals, seal_new, seals_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -20,7 +21,6 @@ from fate_flow.core.record.refusal_counts import Refusals
 from fate_flow.core.record.request_counts import Requests
 from fate_flow.core.record.segment import Segment
 from fate_flow.core.streams.counts import PortCount
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.job_answers import quota_in, why_in
 from fate_flow.core.wire.v1.recorded import answer_content, question_content, request_content
 from fate_flow.core.wire.v1.retcodes import OF_PERMISSIONS, OF_QUOTAS

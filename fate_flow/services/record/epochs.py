@@ -9,12 +9,12 @@ A log also begins anew when the root key is replaced, which is in its name.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.record.checkpoint import Checkpoint
 from fate_flow.core.record.entry import Kind, is_digest, new_entry
 from fate_flow.core.record.log import Head, next_batch
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.contract.transaction import Transaction
 
 _ALL = 1 << 40

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 from fate_flow.core.model.errors import JobNotFound, TooLarge
@@ -14,7 +14,6 @@ from fate_flow.core.record.note import NoteKey, read_note
 from fate_flow.core.record.offline.bundle import bundle_text
 from fate_flow.core.record.proof import Anchor, EntryProof, ProvedEntry, committed_head
 from fate_flow.core.record.tree import HashOf, consistency_proof, hash_by, inclusion_proof
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.services.record.checkpoints import LogSigner, origin_of, sealed_hashes
 from fate_flow.services.record.reading import PAGE, sealed_in, size_of
 from fate_flow.store.contract.transaction import Transaction

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.record.entry import other_party
 from fate_flow.core.record.log import StoredEntry
 from fate_flow.core.record.shown import ShownEntry, shown_entry
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.contract.transaction import Transaction
 
 PAGE = 1_000

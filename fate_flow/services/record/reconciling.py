@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -30,7 +30,6 @@ from fate_flow.core.record.offline.evidence import Evidence
 from fate_flow.core.record.proof import ProvedEntry
 from fate_flow.core.record.tree import consistency_proof, hash_by, leaf_hash, root_of
 from fate_flow.core.text.phrases import counted
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.services.record.checkpoints import place_in
 from fate_flow.services.record.epochs import Ended, ended_in
 from fate_flow.services.record.reading import sealed_in

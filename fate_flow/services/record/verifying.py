@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -18,7 +19,6 @@ from fate_flow.core.record.commitment import opens
 from fate_flow.core.record.log import Head, StoredCheckpoint, StoredEntry
 from fate_flow.core.record.note import BadNote, Check, Note, NoteKey, read_note
 from fate_flow.core.record.tree import Edge, leaf_hash
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.services.record.checkpoints import origin_of, place_in, sealed_hashes
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.segment_files import DamagedSegment

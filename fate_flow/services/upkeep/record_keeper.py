@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from fate_flow.core.model.frozen import changed
 from fate_flow.core.record.log import Head, StoredEntry
 from fate_flow.core.record.segment import SEGMENT_ENTRIES, Segment, segment_of
 from fate_flow.core.record.tree import leaf_hash, root_of
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.services.context.notifying import notify_of_damage
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.checkpoints import PAGE, Damaged, check_page, sealed_hashes

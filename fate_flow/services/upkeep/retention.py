@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -24,7 +24,6 @@ from fate_flow.core.model.grammar import check_job_id
 from fate_flow.core.model.job import JobKey
 from fate_flow.core.model.spec import ModelReference, Party
 from fate_flow.core.record.segment import Segment
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.fate_v1.reader import effective_document
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.artifacts.kind import ArtifactKind, Kept

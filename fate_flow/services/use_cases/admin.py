@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from fate_flow.core.model.errors import Conflict, JobNotFound, OperationFailed
 from fate_flow.core.model.job import Claim, EngineState, Job, JobKey, Worker
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, WorkerStatus
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.recording import record_act

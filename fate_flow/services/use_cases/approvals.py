@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fate_flow.core.access.joint_approval import joint_consent
 from fate_flow.core.model.approval import SHORT_DIGEST, Approval, Consent, is_digest_of
 from fate_flow.core.model.errors import Conflict, JobNotFound
 from fate_flow.core.model.history import HistoryLevel
 from fate_flow.core.model.job import Command, CommandKind, Job
 from fate_flow.core.model.status import JobStatus
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.recording import record_act
 from fate_flow.services.context.unit_of_work import UnitOfWork

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fate_flow.core.access.limits import DAY, Grants, described
 from fate_flow.core.access.permission import Thing
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Context
 from fate_flow.services.context.recording import record_act

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -13,7 +13,6 @@ from fate_flow.core.model.errors import Conflict, NotFound, OperationFailed, Sto
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.spec import ModelReference, Party
 from fate_flow.core.text.os_errors import os_error_text
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.services.context.effects import RemoveModels
 from fate_flow.services.context.space import check_space_for_client
 from fate_flow.services.context.unit_of_work import UnitOfWork

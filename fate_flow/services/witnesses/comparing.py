@@ -7,7 +7,7 @@ for which all writers wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from fate_flow.core.model.errors import FlowError, NotFound
 from fate_flow.core.record.both_sides import with_other_side
@@ -16,7 +16,6 @@ from fate_flow.core.record.entry import other_party
 from fate_flow.core.record.note import Check
 from fate_flow.core.record.offline.bundle import BadBundle, read_bundle
 from fate_flow.core.record.shown import ShownEntry
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.services.context.notifying import notify_of_findings
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.asking import Ask

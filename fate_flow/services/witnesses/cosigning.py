@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from fate_flow.core.access.fingerprint import fingerprint_of
@@ -40,7 +40,6 @@ from fate_flow.core.record.proof import NewCheckpoint
 from fate_flow.core.record.tree import Edge, consistency_from_edge
 from fate_flow.core.record.witness import Seen, witness_name
 from fate_flow.core.text.phrases import sanitized
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.witnessing import Held
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.acknowledged import not_received

@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from fate_flow.core.model.errors import BadSettings
@@ -28,7 +29,6 @@ from fate_flow.core.record.proof import NewCheckpoint
 from fate_flow.core.record.tree import EMPTY_ROOT, consistency_from_edge
 from fate_flow.core.record.witness import Seen
 from fate_flow.core.text.phrases import sanitized
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.checkpoints import LogSigner, origin_of, sealed_hashes
 from fate_flow.services.record.epochs import LOST, open_next_epoch

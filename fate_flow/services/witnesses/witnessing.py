@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.key_list import RECORD, KeyState, PartyKeys, SignedKeyList, ed25519_in
@@ -19,7 +20,6 @@ from fate_flow.core.record.note import COSIGNATURE, BadNote, Check, NoteKey, Sig
 from fate_flow.core.record.offline.evidence import Evidence
 from fate_flow.core.record.proof import NewCheckpoint, read_new_checkpoint
 from fate_flow.core.record.witness import Seen, seen_in, witness_name
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.witnessing import Held
 from fate_flow.services.context.notifying import notify_of_evidence
 from fate_flow.services.context.ports import Context

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.modules import KnowsColumns, MakesNamedTable, ModuleInfo
 from fate_flow.core.model.spec import JobSpec, NamedTable, Party, TaskSpec
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.text.document import nearest
 from fate_flow.services.artifacts.inputs import why_unreadable
 from fate_flow.services.artifacts.kinds import Kinds

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.core.model.resources import LOCAL, EngineSize
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.settings.reading.section import Section
 
 DEFAULT_CORES = 20

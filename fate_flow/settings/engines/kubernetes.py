@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.model.resources import EngineSize
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.settings.engines.engine_settings import EngineSettings, read_size
 from fate_flow.settings.engines.labels import read_labels
 from fate_flow.settings.engines.partners import read_partners

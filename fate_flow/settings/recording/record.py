@@ -4,11 +4,10 @@ what is recorded."""
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.record.note import COSIGNATURE, BadNote, NoteKey, read_note_key
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.settings.reading.section import Section, collected
 from fate_flow.settings.reading.security import check_authorities, read_https_url
 from fate_flow.settings.recording.exports import RecordExport, read_export

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.document import Disclosure, JobDocument
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.database.json_text import from_json, to_json
 from fate_flow.store.values import Document
 

@@ -12,6 +12,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ import peewee
 from peewee import Database
 
 from fate_flow.core.model.errors import StorageFailed
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.database.opening import open_database
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")

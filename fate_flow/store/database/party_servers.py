@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import peewee
 from peewee import CharField, Database, TextField
 
 from fate_flow.core.model.errors import StorageFailed
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.database.base import Base
 
 

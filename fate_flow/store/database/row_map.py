@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Mapping as AnyMapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from operator import attrgetter, itemgetter
 from types import NoneType, UnionType
@@ -18,7 +18,6 @@ from typing import Any, Generic, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from peewee import BooleanField, CharField, Field, IntegerField, Model, TextField
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.database.json_text import from_json, to_json
 
 V = TypeVar("V")

@@ -7,6 +7,7 @@ write replaced, and an undo writes it back.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Generic, TypeVar
 
@@ -24,7 +25,6 @@ from fate_flow.core.notifications.notification import Occasion
 from fate_flow.core.record.log import Batch, Head, StoredCheckpoint, StoredEntry
 from fate_flow.core.record.offline.evidence import Evidence
 from fate_flow.core.record.segment import Segment
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.database.json_text import from_json, to_json
 from fate_flow.store.values import (
     Connector,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,7 +20,6 @@ from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.status import JOB_UNFINISHED, JobStatus
 from fate_flow.core.planning.queue import why_it_waits
 from fate_flow.core.record.offline.evidence import Evidence
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.contract.changes import SUBMIT_FAILED
 from fate_flow.store.database.access_models import PartyKeyRow, SiteKeyRow
 from fate_flow.store.database.models import IntakeRow, JobRow, PeerRow, SchedulerRow

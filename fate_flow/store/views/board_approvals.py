@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fate_flow.core.model.approval import Approval
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.formats import digest_of
 from fate_flow.store.database.document_columns import kept_document
 from fate_flow.store.database.json_text import from_json, to_json

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from peewee import fn
@@ -13,7 +13,6 @@ from fate_flow.core.record.log import StoredEntry
 from fate_flow.core.record.offline.evidence import Evidence
 from fate_flow.core.record.segment import Segment
 from fate_flow.core.record.shown import ShownEntry, shown_entry
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.database.record_rows import PersonRow, RecordCheckpointRow, RecordEntryRow, RecordHeadRow
 from fate_flow.store.queries.segments import SEGMENTS_BETWEEN, segment_of_row
 from fate_flow.store.sql.record import by_id

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -13,7 +14,6 @@ from peewee import SQL, Case, fn
 from fate_flow.core.access.permission import ALL, Kind
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import Party
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.database.access_models import PermissionRow
 from fate_flow.store.database.model_rows import StoredModelRow
 from fate_flow.store.database.models import JobRow, StorageTableRow

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from peewee import JOIN, fn
 
 from fate_flow.core.model.job import Job, Task, TaskKey, Worker
 from fate_flow.core.planning.replicas import COLLECTOR
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.database.models import StorageTableRow, TaskRow, WorkerRow
 from fate_flow.store.database.result_rows import MetricRow, OutputRow, SummaryRow
 from fate_flow.store.database.rows import TASK_COLUMNS, WORKER_COLUMNS, task_of, worker_of

@@ -22,13 +22,12 @@ import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 from peewee import fn
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.database.prepared import select_text
 
 BUCKET_ROWS = 1_000              # rows of the whole table; a page reads at most so many more than it shows

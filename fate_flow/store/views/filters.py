@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from peewee import Database, fn
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.database.opening import LOWER_ALL
 from fate_flow.store.views.columns import column_of
 

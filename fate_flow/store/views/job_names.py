@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from fate_flow.core.model.status import JobStatus
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.database.models import JobRow
 
 _AT_ONCE = 500

@@ -8,6 +8,7 @@ number of all jobs that fit is known up to `MOST_COUNTED`; beyond it, `count_pie
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -15,7 +16,6 @@ from typing import Any
 from peewee import SQL, Case, fn
 
 from fate_flow.core.model.status import JobStatus
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.contract.changes import SUBMIT_FAILED
 from fate_flow.store.database.models import JobRow, SubmissionRow, TaskRow
 from fate_flow.store.views import board

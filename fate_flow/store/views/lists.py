@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -11,7 +11,6 @@ from typing import Any
 from peewee import fn
 
 from fate_flow.core.model.status import JOB_END
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.contract.changes import SUBMIT_FAILED
 from fate_flow.store.database.models import JobRow, TaskRow
 from fate_flow.store.database.prepared import select_text

@@ -6,6 +6,7 @@ Every query reads unfinished rows alone, by an index: the cost does not depend o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from peewee import fn
 
@@ -17,7 +18,6 @@ from fate_flow.core.model.resources import LOCAL, name_in_fate
 from fate_flow.core.model.status import JOB_UNFINISHED, JobStatus, WorkerStatus
 from fate_flow.core.notifications.subscribers import KINDS, kind_of
 from fate_flow.core.record.entry import OWN_LOG
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.database.engine_rows import EngineRow
 from fate_flow.store.database.models import JobRow, NotificationRow, OutboxRow, WorkerRow
 from fate_flow.store.database.queries import waiting_here

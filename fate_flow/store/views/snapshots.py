@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from peewee import fn
@@ -12,7 +12,6 @@ from fate_flow.core.model.approval import Approval
 from fate_flow.core.model.job import Hold, Job, Seat, Task, TaskKey, Worker
 from fate_flow.core.model.peer import PeerTrouble
 from fate_flow.core.model.status import JobStatus, TaskStatus
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.formats import digest_of
 from fate_flow.store.contract.changes import newest_tasks
 from fate_flow.store.database.models import JobRow, SeatRow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from peewee import JOIN
@@ -15,7 +15,6 @@ from fate_flow.core.model.policy import RESTARTS
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, TaskStatus
 from fate_flow.core.planning.queue import pausing, why_a_copy_waits, why_it_waits
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.contract.changes import SHARE_MOVING, newest_tasks
 from fate_flow.store.database.models import JobRow, SeatRow, TaskRow
 from fate_flow.store.database.queries import IN_QUEUE, waiting_here

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.web.charts.heat import Heat, drawn_heat
 from fate_flow.web.charts.trees import Tree, drawn_tree
 from fate_flow.web.charts.values import Bars, Block, Chart, Line, Matrix, Point

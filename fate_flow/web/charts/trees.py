@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.web.charts.tables import number_of
 from fate_flow.web.charts.values import Block, table_of
 

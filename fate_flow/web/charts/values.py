@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
-
-from fate_flow.core.values.dataclass import dataclass
+from dataclasses import dataclass, field
 
 Point = tuple[float, float | None]
 """None: a value that is no finite number; the line has a gap there."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from fate_flow.core.model.job import Worker
 from fate_flow.core.model.resources import Need, WorkerUsage
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.web.charts.values import Block, Chart, Line, table_of
 
 MOST_DRAWN = 7

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.grammar import shown_key
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.services.context.documents import digest_of
 from fate_flow.services.context.recent import MadeValues
 from fate_flow.store.values import Document

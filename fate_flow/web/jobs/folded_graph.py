@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.core.text.phrases import counted
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.web.jobs.graph import MOST_DRAWN, NOT_BEGUN, NOT_KNOWN, Node, state_of
 
 OTHERS = "other components"

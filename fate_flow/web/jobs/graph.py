@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
-from fate_flow.core.values.dataclass import dataclass
 
 MOST_DRAWN = 100
 """Nodes in a drawing; the graph of a larger job is folded."""

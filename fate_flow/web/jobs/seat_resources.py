@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.spec import JobSpec, Party
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.services.context.ports import Context
 from fate_flow.services.workers.placement import request_at
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from fate_flow.core.record.shown import ShownEntry
 from fate_flow.core.record.steps import Step, parties_of, steps_of
-from fate_flow.core.values.dataclass import dataclass
 
 BETWEEN, MARGIN, NOTES, ROW, HEAD = 300, 80, 660, 28, 52
 """Of the drawing: between two parties, on the left, on the right for notes, the height of a step, above the first."""

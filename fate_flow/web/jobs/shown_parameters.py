@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.api.v1.jobs.explain import parameters_by_party
 from fate_flow.core.model.spec import JobSpec, Party
-from fate_flow.core.values.dataclass import dataclass
 
 MOST_SHOWN = 500
 """Parameters on a page."""

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel, Silence
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JOB_END, TASK_END, JobStatus
 from fate_flow.core.text.phrases import counted
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.views.times.job_times import FoldedShares, JobTimes, ShareTimes
 
 WIDTH, NAMES, ROW, HEAD = 1000, 250, 20, 26

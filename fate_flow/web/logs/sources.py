@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from time import monotonic
@@ -15,7 +16,6 @@ from fate_flow.api.v1.party.log_lines import log_name
 from fate_flow.core.model.errors import OperationFailed, PeerUnreachable
 from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.status import WorkerStatus
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.paths import TASK_LOG
 from fate_flow.core.wire.v1.queries import INCOMPLETE, TaskLogQuery, read_log_piece
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import shown, shown_key
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.jobspec.text.document import MAX_DEPTH, MAX_TEXT, MAX_VALUES
 
 MAX_CHARACTERS = MAX_TEXT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,6 @@ from fate_flow.core.model.job import Answer
 from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.core.model.status import SeatStatus
 from fate_flow.core.planning.plain_v1 import objection
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.paths import INTAKE, VALIDATE
 from fate_flow.core.wire.v1.plain_v1 import has_no_such_route
 from fate_flow.core.wire.v1.queries import intake_query, preview_data, validate_body

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fate_flow.components.tables.table import NoSuchTable, Row, Table
 from fate_flow.core.model.errors import NotFound
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.values import TableMeta
 
 

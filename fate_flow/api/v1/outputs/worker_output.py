@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codecs import getincrementaldecoder
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,7 +14,6 @@ from fate_flow.core.model.job import TaskKey, Worker
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.planning.replicas import COLLECTOR, KEPT_ATTEMPTS
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.queries import (
     MOST_LISTED,
     WORKERS,

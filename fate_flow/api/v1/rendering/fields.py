@@ -6,12 +6,12 @@ An answer has the listed fields and no others. Clients see a field `x` as `f_x`,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
 from fate_flow.api.http.declared import Arguments, Schema, or_null
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.views.columns import Row
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.job import Claim, Job, Task, TaskKey
 from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.core.model.status import TaskStatus
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.services.context.ports import Context
 from fate_flow.services.workers.placement import engine_beside
 from fate_flow.store.views.snapshots import JobSnapshot

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fate_flow.api.http.arguments import read_job_id, read_party
 from fate_flow.api.http.declared import TEXT, Arguments
 from fate_flow.api.v2.arguments import arguments
@@ -9,7 +11,6 @@ from fate_flow.api.v2.errors import TaskNotFound, not_found
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_component_name
 from fate_flow.core.model.spec import Party
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.views.views import Views
 
 TASK: Arguments = dict.fromkeys(("job_id", "role", "party_id", "task_name"), TEXT)

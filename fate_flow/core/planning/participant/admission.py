@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from fate_flow.core.model.resources import EngineSize, Request
 from fate_flow.core.model.spec import Party
 from fate_flow.core.text.phrases import counted
-from fate_flow.core.values.dataclass import dataclass
 
 
 @dataclass(frozen=True)

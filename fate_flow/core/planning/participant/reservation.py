@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from fate_flow.core.model.approval import Approval, Consent
 from fate_flow.core.model.errors import NO_CAPACITY, NOT_EFFECTIVE, NOT_READY
@@ -14,7 +15,6 @@ from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.queue import fits, takes_from
 from fate_flow.core.quotas.holding import HoldLimit, sum_of
 from fate_flow.core.text.phrases import counted
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.job_answers import (
     ONE_PLACE,
     PlaceState,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from signal import Signals
 
@@ -13,7 +14,6 @@ from fate_flow.core.model.job import Task, Worker, WorkerEnd
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import TaskStatus
 from fate_flow.core.text.exit_codes import describe_exit_code, describe_signal
-from fate_flow.core.values.dataclass import dataclass
 
 # ---------------------------------------------------------------------- how a worker ended
 

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 
 from fate_flow.core.model.errors import NOT_EFFECTIVE
 from fate_flow.core.model.job import Answer, Job
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, may_move
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.endings import JobEnd
 from fate_flow.core.wire.v1.initiator_bodies import Standing
 

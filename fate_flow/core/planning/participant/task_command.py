@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fate_flow.core.model.errors import NOT_EFFECTIVE
 from fate_flow.core.model.job import Answer, Job, Task
 from fate_flow.core.model.reasons import Reason
@@ -12,7 +14,6 @@ from fate_flow.core.model.spec import JobSpec, TaskSpec
 from fate_flow.core.model.status import JobStatus, TaskStatus, may_move
 from fate_flow.core.planning.partial import too_few
 from fate_flow.core.planning.participant.job_end import refuses_status, stays_waiting
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.reports import report_of
 from fate_flow.core.wire.v1.task_bodies import TaskStop
 

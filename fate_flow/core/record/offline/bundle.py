@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -20,7 +20,6 @@ from fate_flow.core.record.offline.policy import Policy
 from fate_flow.core.record.proof import Anchor, ProvedEntry, committed_head, read_entry_proof
 from fate_flow.core.record.tree import MOST_HASHES, is_consistent
 from fate_flow.core.text.strict_json import read_strict_json
-from fate_flow.core.values.dataclass import dataclass
 
 FORMAT = "fate_flow record bundle"
 VERSION = 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, read_checkpoint
@@ -14,7 +15,6 @@ from fate_flow.core.record.note import BadNote, Check, Note, decoded, read_note
 from fate_flow.core.record.offline.bundle import BadBundle
 from fate_flow.core.record.offline.policy import Policy
 from fate_flow.core.record.tree import HASH_BYTES, MOST_HASHES, is_consistent
-from fate_flow.core.values.dataclass import dataclass
 
 FORMAT = "fate_flow record evidence"
 VERSION = 1

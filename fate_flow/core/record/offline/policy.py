@@ -4,12 +4,11 @@ how many of which witnesses have to have cosigned."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from fate_flow.core.record.checkpoint import cosigned_at
 from fate_flow.core.record.entry import other_party
 from fate_flow.core.record.note import COSIGNATURE, ED25519, BadNote, Check, Note, NoteKey, read_note_key
-from fate_flow.core.values.dataclass import dataclass
 
 NOBODY = "none"
 _ALL, _ANY = "all", "any"

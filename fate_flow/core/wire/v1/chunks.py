@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from fate_flow.core.access.bound_document import check_document_name
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_topic, shown
-from fate_flow.core.values.dataclass import dataclass
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _FLAG = re.compile(r"[01]")

@@ -6,13 +6,13 @@ Plain v1 gives no reason: each final status has a default one.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.reasons import Author, Reason, job_status_for, may_say, task_status_for
 from fate_flow.core.model.status import JOB_END, JobStatus, TaskStatus
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.fields import cause_in, exit_code_in, reason_in, text_in
 
 PLAIN_V1_REASONS = {

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fate_flow.core.model.errors import BadRequest, FlowError
 from fate_flow.core.model.job import Answer, Command
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.core.text.trace import TRACEPARENT, trace_id_in
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.fields import RECORD_SALT
 from fate_flow.core.wire.v1.paths import read_command
 from fate_flow.core.wire.v1.retcodes import TooOld, retcode_of

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.errors import BadRequest
@@ -19,7 +20,6 @@ from fate_flow.core.model.job import Command, CommandKind
 from fate_flow.core.model.reasons import Reason, job_status_for
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JOB_END, JobStatus
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.endings import JobEnd, read_job_end
 from fate_flow.core.wire.v1.fields import count_in, reason_in, text_in
 from fate_flow.core.wire.v1.job_answers import ONE_PLACE, PlaceState, places_data

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.text.phrases import sanitized
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.extensions import EXTENSIONS
 from fate_flow.core.wire.v1.fields import count_in
 

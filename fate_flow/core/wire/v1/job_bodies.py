@@ -7,7 +7,7 @@ that they do not know.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fate_flow.core.model.document import FATE_V1, Disclosure, JobDocument, fate_v1_document
@@ -17,7 +17,6 @@ from fate_flow.core.model.job import JobKey
 from fate_flow.core.model.spec import CONF_PARTS, Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.text.phrases import sanitized
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.endings import JobEnd, job_end_in, read_job_end
 from fate_flow.core.wire.v1.extensions import EXTENSIONS, speaks_plain_v1
 from fate_flow.core.wire.v1.fields import LONGEST_TEXT, order_in, parties_in, seconds_in, whole_in

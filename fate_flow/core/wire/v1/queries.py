@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, TypeGuard
 
 from fate_flow.core.model.errors import BadRequest, PeerUnreachable
@@ -26,7 +26,6 @@ from fate_flow.core.model.job import Answer, Command, CommandKind
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.text.phrases import sanitized
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.extensions import EXTENSIONS
 from fate_flow.core.wire.v1.heartbeat import WayBack, read_way_back
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.model.grammar import check_incarnation
@@ -10,7 +11,6 @@ from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import TaskStatus
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.core.wire.v1.fields import cause_in, parties_in, reason_in, text_in, whole_in
 
 _BEGINS_AGAIN = "begins_again"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +11,6 @@ from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.grammar import check_whole
 from fate_flow.core.model.job import Answer
 from fate_flow.core.record.commitment import is_number
-from fate_flow.core.values.dataclass import dataclass
 
 SIZE_TYPE = "text/x.tlog.size"       # of the answer to a checkpoint that continues another one than the newest
 _MOST_NOTES, _MOST_NUMBERS, _MOST_EPOCHS = 1_000, 100, 1_000

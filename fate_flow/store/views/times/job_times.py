@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -11,7 +12,6 @@ from peewee import fn
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.job import Job
 from fate_flow.core.model.spec import Party
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.database.models import HistoryRow, TaskRow
 from fate_flow.store.database.rows import ENTRY_COLUMNS, entry_of
 from fate_flow.store.sql.store import SqlTransaction

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from peewee import Select
 
-from fate_flow.core.values.dataclass import dataclass
 from fate_flow.store.database.models import JobRow
 
 QUARTER = 15 * 60_000

@@ -1,1 +1,0 @@
-"""How values are made that all packages share."""
