@@ -132,7 +132,7 @@ def open_log(settings: Settings) -> OperatorLog:
     root = logging.getLogger()
     root.handlers[:] = [ServerLogHandler(record)]
     root.setLevel(settings.log_level)
-    for noisy in ("urllib3", "peewee", "werkzeug"):
+    for noisy in ("urllib3", "peewee", "apscheduler", "werkzeug"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     return record
 

@@ -1,4 +1,4 @@
-"""The scheduler process: a loop over events, with polls as a fallback for lost events.
+"""The scheduler process: a loop over events, with APScheduler's polls as a fallback for lost events.
 
 Events come from wake-ups (other processes of this server, runners), from the peer senders (answers of other parties)
 and from the poll. The loop takes all pending events at once, so that a burst costs one transaction.
@@ -15,7 +15,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
+
+from apscheduler.schedulers.background import BackgroundScheduler
 
 from fate_flow.core.metrics.measures import SCHEDULER_SECONDS
 from fate_flow.core.model.errors import DATABASE_AWAY
@@ -46,7 +49,6 @@ from fate_flow.server.periodic.record_keeping import record_keeper
 from fate_flow.server.periodic.record_witnesses import record_work
 from fate_flow.server.periodic.server_steps import ServerSteps, own_server
 from fate_flow.server.periodic.stream_watch import StreamWatch
-from fate_flow.server.periodic.ticks import Interval, Tick
 from fate_flow.server.periodic.warm_providers import WarmProviders
 from fate_flow.server.runtime import (
     EffectRunner,
@@ -127,9 +129,14 @@ class SchedulerLoop:
         self._is_stopping = False
         self._alive_count = 0
         limits = settings.limits
-        self._polls = Interval(limits.poll_interval, time.monotonic)
-        self._beats = Interval(limits.heartbeat_interval, time.monotonic)
+        self._ticks = Ticks()
+        self._ticks.every(limits.poll_interval, self._poll_due)
+        self._ticks.every(limits.heartbeat_interval, self._beat_due)
+        self._ticks.every(ALIVE_SECONDS, self._show_alive)
+        self._ticks.every(LOOK_SECONDS, DiskWatch(settings.party_id, context.disk).look)
+        self._ticks.every(LOOK_SECONDS, reserve_of(settings).keep)
         own = OwnKeys(settings.party_id, settings.keys_dir, settings.private_key, context.clock)
+        self._ticks.every(KEY_SECONDS, KeyWatch(context, own.last_list, time.monotonic).look)
         # With its own cache of parsed documents: another thread must not change that of the scheduler.
         tidying = replace(context, specs={})
         retention, disk = _sweeper(settings, tidying), PartyDisk(settings, tidying)
@@ -139,10 +146,6 @@ class SchedulerLoop:
             wakeups.sealer, store.without_sync,
         ) if context.keeps_record else None
         self._beside: tuple[PeriodicWork, ...] = (
-            Tick("alive", ALIVE_SECONDS, self._show_alive, store.close),
-            Tick("disk watch", LOOK_SECONDS, DiskWatch(settings.party_id, context.disk).look, store.close),
-            Tick("disk reserve", LOOK_SECONDS, reserve_of(settings).keep, store.close),
-            Tick("key watch", KEY_SECONDS, KeyWatch(context, own.last_list, time.monotonic).look, store.close),
             Tidier(retention, disk.measure, lambda: self._scheduler.is_in_charge, store.close),
             LogKeeper(settings, self._at_work, store.close),
             ListFetcher(context, inquirer.ask, lambda: self._scheduler.is_in_charge, store.close),
@@ -189,11 +192,20 @@ class SchedulerLoop:
         self._events.append(PartyFails(party_id, seconds, error))
         self._wakeup.wake()
 
+    def _poll_due(self) -> None:
+        self._is_poll_due = True
+        self._wakeup.wake()
+
+    def _beat_due(self) -> None:
+        self._is_beat_due = True
+        self._wakeup.wake()
+
     # ------------------------------------------------------------------ the loop
 
     def run(self) -> None:
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._ticks.start()
         if self._record_work is None:
             ServerSteps(self._context, own_server(self._settings)).is_off()
         for work in self._beside:
@@ -202,6 +214,7 @@ class SchedulerLoop:
             while not self._is_stopping:
                 self._round()
         finally:
+            self._ticks.stop()
             stop_all(self._beside)
             self._senders.close()
             self._scheduler.release_scheduler_lease()
@@ -217,13 +230,12 @@ class SchedulerLoop:
 
     def _round(self) -> None:
         try:
+            self._ticks.keep_going()
             patience = self._patience()
             self._clock.expect(patience)
             payloads = self._wakeup.wait(patience)
             self._clock.expect(_LONGEST_WORK)
             self._take_events(payloads)
-            self._is_poll_due |= self._polls.has_passed()
-            self._is_beat_due |= self._beats.has_passed()
             if self._scheduler.is_chosen():
                 begin = time.monotonic()
                 self._work()
@@ -239,11 +251,10 @@ class SchedulerLoop:
     def _patience(self) -> float:
         if self._events or self._is_poll_due:
             return 0.0
-        next_tick = min(self._polls.seconds_left(), self._beats.seconds_left())
         if not self._scheduler.is_in_charge:
-            return min(_STAND_BY_SECONDS, next_tick)
+            return _STAND_BY_SECONDS
         alarm = self._scheduler.seconds_to_alarm()
-        return min(_MOST_PATIENCE, next_tick, next_tick if alarm is None else alarm)
+        return _MOST_PATIENCE if alarm is None else min(_MOST_PATIENCE, alarm)
 
     def _stand_by(self) -> None:
         """Wait while another process schedules."""
@@ -309,6 +320,36 @@ class SchedulerLoop:
             write_json(self._settings.shared_run_dir / "peers.json", states)
         except OSError as error:
             log.warning("the state of other parties cannot be shown: %s", error)
+
+
+class Ticks:
+    """APScheduler's intervals. They depend on the wall clock: setting it back would stop them for that time."""
+
+    def __init__(
+        self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._wall, self._monotonic = wall, monotonic
+        self._offset = wall() - monotonic()
+        self._timer = BackgroundScheduler(timezone="UTC", job_defaults={"coalesce": True, "misfire_grace_time": None})
+
+    def every(self, seconds: float, act: Callable[[], None]) -> None:
+        self._timer.add_job(act, "interval", seconds=seconds)
+
+    def start(self) -> None:
+        self._timer.start()
+
+    def stop(self) -> None:
+        self._timer.shutdown(wait=False)
+
+    def keep_going(self) -> None:
+        """Restart every interval if the clock was set; call this every few seconds."""
+        offset = self._wall() - self._monotonic()
+        if abs(offset - self._offset) < _CLOCK_STEP:
+            return
+        log.warning("the clock was set by %+.0f s", offset - self._offset)
+        self._offset = offset
+        for job in self._timer.get_jobs():
+            job.modify(next_run_time=datetime.now(UTC))
 
 
 def _sweeper(settings: Settings, context: Context) -> RetentionSweeper:

@@ -17,7 +17,7 @@ import psutil
 from tests.bench.cluster import CHECKOUT, ROOT
 from tests.bench.numbers import p90
 
-_PACKAGES = ("fate_flow", "Flask", "gunicorn", "peewee", "requests", "psutil")
+_PACKAGES = ("fate_flow", "Flask", "gunicorn", "peewee", "requests", "APScheduler", "psutil")
 _FLUSHES = 200
 
 

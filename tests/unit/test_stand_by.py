@@ -146,8 +146,7 @@ def test_after_a_poll_that_took_long_one_is_left_out_but_the_process_stays_in_ch
     polls, signs, poll = list[int](), list[int](), loop._scheduler.poll
     monkeypatch.setattr(loop._scheduler, "poll", lambda: (polls.append(len(signs)), poll()))
     for _ in range(3):
-        loop._is_poll_due = True
-        loop._wakeup.wake()
+        loop._poll_due()
         loop._work()
         signs.append(loop._scheduler.context.read(lambda tx: tx.scheduler()[1]))
     assert polls == [0, 2]

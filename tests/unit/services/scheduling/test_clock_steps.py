@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from threading import Event
 from typing import Any
 
 import pytest
 
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus, TaskStatus
+from fate_flow.server.scheduling import Ticks
 from fate_flow.services.context.stopwatch import AwakeClock
 from fate_flow.services.scheduling.events import WorkerChanged
 from fate_flow.services.scheduling.scheduler import Scheduler
@@ -189,3 +191,19 @@ def test_who_schedules_is_not_decided_by_the_clock(step: int) -> None:
     assert not second.scheduler.is_chosen()
     second.seconds += MINUTE_RULES.scheduler_silence / 1000
     assert second.scheduler.is_chosen()
+
+
+@pytest.mark.parametrize("step", [-3600.0, 3600.0])
+def test_the_polls_go_on_when_the_clock_is_set(step: float) -> None:
+    wall, polled = [1_000.0], Event()
+    ticks = Ticks(lambda: wall[0], lambda: 5.0)
+    ticks.every(3_600, polled.set)
+    ticks.start()
+    try:
+        ticks.keep_going()
+        assert not polled.is_set()
+        wall[0] += step
+        ticks.keep_going()
+        assert polled.wait(90)
+    finally:
+        ticks.stop()
