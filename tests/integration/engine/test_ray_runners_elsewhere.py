@@ -40,7 +40,8 @@ THIEF = "f" * 32
 SAYS = """
 import json, os, sys
 said = [name for name, text in os.environ.items() if sys.argv[1] in text or sys.argv[2] in text]
-print(said, os.environ["RAY_ADDRESS"], json.loads(os.environ["RAY_JOB_CONFIG_JSON_ENV_VAR"])["metadata"], os.getcwd())
+print(said, os.environ["RAY_ADDRESS"], json.loads(os.environ["RAY_JOB_CONFIG_JSON_ENV_VAR"])["metadata"])
+print(os.getcwd())
 open("model.bin", "w").write("made")
 sys.exit(5)
 """
@@ -122,7 +123,7 @@ def test_a_worker_runs_there_and_no_program_has_a_token(site: Site) -> None:
     site.place(sys.executable, "-c", SAYS, *tokens)
     assert site.end() == Exit(5, None, "exited")
     assert tokens[1] not in json.dumps(site.job.shown("w")["metadata"])
-    said, cwd = site.printed().rsplit(" ", 1)
+    said, cwd = site.printed().splitlines()
     expected = {"fate_flow_folder": str(site.folder)}
     assert said == f"[] {GCS_ADDRESS} {expected}"
     assert cwd.startswith(f"{site.base}/")
