@@ -53,8 +53,6 @@ EXCEPTIONS = {
     ("services/record/entries.py", "command"): A_KEY,
     ("store/values.py", "upload"): A_ROW,
     ("store/views/views.py", "upload"): A_ROW,
-    ("web/data_pages.py", "upload"): A_ROW,
-    ("web/data_pages.py", "writer"): A_ROW,
 }  # fmt: skip
 """By file and text, why it may stand there."""
 
