@@ -9,11 +9,10 @@ from typing import Any
 
 from flask import Blueprint, Response, request, send_file
 
-from fate_flow.api.v1.outputs.task_files import TaskFiles
+from fate_flow.api.v1.outputs.task_files import TaskFiles, is_published
 from fate_flow.core.model.errors import FlowError, NotFound
 from fate_flow.core.model.grammar import check_component_name, check_job_id, check_output_name, shown
 from fate_flow.core.model.job import Task
-from fate_flow.core.model.status import TASK_END, TaskStatus
 from fate_flow.core.planning.condition import condition_of_task
 from fate_flow.core.wire.v1.paths import TASK_LOG
 from fate_flow.core.wire.v1.queries import ListedWorkers, TaskLogQuery, read_listed
@@ -74,7 +73,7 @@ class TaskPages:
             module=component.module if component else "", after=sorted(component.upstream) if component else (),
             parties=component.parties if component else (), found=found, share=share, details=details,
             is_first=behind is None, following=following, address=Address(job_id, name),
-            is_published=_is_published(share), condition=condition if is_newest else None,
+            is_published=is_published(share), condition=condition if is_newest else None,
             is_newest=is_newest,
             is_here=is_here, own=self._board.settings.party_id,
         )  # fmt: skip
@@ -127,10 +126,7 @@ class TaskPages:
         self._board.check_may("read_rows", "files that tasks made")
         _, share = self.own_share(job_id, name)
         output = check_output_name(request.args.get("output", ""), "output")
-        known = self._queries.share(share.key, None).files if _is_published(share) else {}
-        if output not in known:
-            raise NotFound(f"output: attempt {share.key.version + 1} of {name} has published no file {output} here")
-        path = self._files.of_attempt(share.key, output)
+        path = self._files.of_attempt(share.key, output, self._queries.share(share.key, None).files, "output")
         response = send_file(path, mimetype="application/octet-stream", as_attachment=True, download_name=output)
         response.headers.update(HEADERS)
         return response
@@ -168,11 +164,6 @@ class Address:
     def __call__(self, page: str = "", /, share: Task | None = None, **arguments: object) -> str:
         of_share = share_arguments(share.key) if share is not None else {}
         return task_path(self._job_id, self._name, page, **of_share, **arguments)
-
-
-def _is_published(share: Task | None) -> bool:
-    """Return whether others may read what it made: the task has succeeded at all parties."""
-    return share is not None and share.status is TaskStatus.SUCCESS and share.party_status in TASK_END
 
 
 def _csv(metric: Metric) -> Iterator[str]:

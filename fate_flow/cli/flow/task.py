@@ -99,6 +99,7 @@ def log(client: Client, *, as_json: bool, is_followed: bool, size: int | None, *
 @options.component_name(required=True)
 @options.role()
 @options.party_id()
+@options.task_version()
 @click.option("-n", "--output-name", required=True, help="Name of an output of kind file.")
 @click.option("-o", "--output-path", required=True, type=click.Path(dir_okay=False), help="File to write.")
 @with_client

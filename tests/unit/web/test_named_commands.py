@@ -140,7 +140,8 @@ def test_a_task_names_a_command_for_each_thing_that_it_shows(browser: Browser) -
     assert named(browser, f"/board/jobs/{job_id}/tasks/toy_0") == [
         f"flow task query {of_task}", f"flow task log {of_task} {seat} -v 1",
         f"flow component output-data-table {of_task} {seat} -v 1",
-        f"flow task output {of_task} {seat} -n report -o report", f"flow component output-model {of_task} {seat} -v 1",
+        f"flow task output {of_task} {seat} -v 1 -n report -o report",
+        f"flow component output-model {of_task} {seat} -v 1",
     ]  # fmt: skip
     earlier = named(browser, f"/board/jobs/{job_id}/tasks/toy_0?version=0")
     assert [one for one in earlier if one.startswith("flow component")] == [

@@ -18,6 +18,7 @@ from fate_flow.api.http.arguments import (
     read_component,
     read_job_id,
     read_party,
+    read_whole,
     whole,
 )
 from fate_flow.api.http.declared import (
@@ -42,7 +43,7 @@ from fate_flow.core.access.authority import Query, Said, objection
 from fate_flow.core.access.client_roles import AUDIT, OPERATE, SUBMIT
 from fate_flow.core.model.errors import BadRequest, JobNotFound, PermissionDenied
 from fate_flow.core.model.grammar import ROLES, check_output_name, check_party_id
-from fate_flow.core.model.job import Answer, JobKey
+from fate_flow.core.model.job import Answer, JobKey, TaskKey
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.core.planning.replicas import KEPT_ATTEMPTS
@@ -66,6 +67,7 @@ from fate_flow.services.record.entries import Replied
 
 _TASK = JOB | {"component_name": COMPONENT_NAME}
 _OUTPUT = {"output_name": described(COMPONENT_NAME, "The name of an output.")}
+_VERSION = {"task_version": whole("Version of the task; the newest by default.")}
 _WHOSE: tuple[Schema, ...] = (
     {"properties": {"role": NOTHING, "party_id": NOTHING}, "description": "The seat of this party."},
     {"properties": SEAT, "required": list(SEAT)},
@@ -74,7 +76,7 @@ _WHICH = SEAT | {
     "stream": one_of(STREAMS),
     "worker": whole("Number of the worker; the first by default."),
     "attempt": whole("Number of the worker's process; the newest by default."),
-    "task_version": whole("Version of the task; the newest by default."),
+    **_VERSION,
     "bytes": whole("Number of bytes at the end, or from the offset on.", 1, MOST_BYTES, USUAL_BYTES),
     "offset": whole("Number of the first byte; by default, so that the last bytes are shown."),
     WORKERS_FROM: whole("Also list the workers of this version, from this number on."),
@@ -118,7 +120,7 @@ def blueprint(services: Services) -> Blueprint:
 class _LogRoutes:
     def __init__(self, services: Services) -> None:
         self._context, self._output = services.context, WorkerOutput(services.context)
-        self._files = TaskFiles(services.context)
+        self._files, self._board = TaskFiles(services.context), services.views.board
         self._policy = services.settings.commands
         self._own = services.settings.party_id
         self._asking = services.asking_for_logs
@@ -164,15 +166,19 @@ class _LogRoutes:
 
     @file_follows
     @declared(
-        "Download a file that a task produced here.", SUBMIT, needs=_TASK | _OUTPUT, takes=SEAT, either=_WHOSE,
-        file="application/octet-stream",
+        "Download a file that a task produced here.", SUBMIT, needs=_TASK | _OUTPUT, takes=SEAT | _VERSION,
+        either=_WHOSE, file="application/octet-stream",
     )
     def output(self) -> Response:
         """Send a published file of the task: files are published once the task has succeeded at all parties."""
         body = arguments("job_id", "component_name", "output_name")
         job_id, name, output = read_job_id(body), read_component(body), check_output_name(body.get("output_name"))
         party = self._party(body, job_id)
-        path = self._files.path(job_id, name, party, output)
+        if body.get("task_version") is None:
+            path = self._files.path(job_id, name, party, output)
+        else:
+            key = TaskKey(job_id, name, read_whole(body, "task_version", 0), party)
+            path = self._files.of_attempt(key, output, self._board.share(key, None).files, "output_name")
         return send_file(path, mimetype="application/octet-stream")
 
     def _party(self, body: Body, job_id: str) -> Party:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from fate_flow.core.model.errors import NotFound
-from fate_flow.core.model.job import TaskKey, Worker
+from fate_flow.core.model.job import Task, TaskKey, Worker
 from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import TASK_END, TaskStatus
 from fate_flow.core.planning.replicas import COLLECTOR
 from fate_flow.services.artifacts.kinds import files_of
 from fate_flow.services.context.ports import Context
+
+
+def is_published(share: Task | None) -> bool:
+    """Return whether others may read what it made: the task has succeeded at all parties."""
+    return share is not None and share.status is TaskStatus.SUCCESS and share.party_status in TASK_END
 
 
 class TaskFiles:
@@ -26,8 +34,16 @@ class TaskFiles:
         of_task = [one for one in workers if (one.task.name, one.task.party, one.slot) == (name, party, COLLECTOR)]
         return self._made_by(max(of_task, key=lambda one: one.task.version, default=None), name, party, output)
 
-    def of_attempt(self, key: TaskKey, output: str) -> Path:
-        """Return a file of one attempt, which has succeeded at all parties. Raise NotFound."""
+    def of_attempt(self, key: TaskKey, output: str, made: Mapping[str, Any], argument: str) -> Path:
+        """Return a file of one attempt, which has `made` these. `argument`: which one names the output.
+
+        Raise NotFound if it has not been published."""
+        share = self._context.read(lambda tx: tx.task(key))
+        if output not in (made if is_published(share) else {}):
+            raise NotFound(f"{argument}: attempt {key.version + 1} of {key.name} has published no file {output} here")
+        return self._of_attempt(key, output)
+
+    def _of_attempt(self, key: TaskKey, output: str) -> Path:
         collectors = self._context.read(lambda tx: tx.workers_of_task(key, COLLECTOR))
         return self._made_by(collectors[-1] if collectors else None, key.name, key.party, output)
 
