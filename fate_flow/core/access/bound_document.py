@@ -66,10 +66,20 @@ def why_answered_otherwise(here: str, own: BoundDocument, asked: str, answered: 
     """Return why the asker cannot run the job of the party that answers; empty if it can, or if nothing follows.
 
     A job gets a later revision only where it does not run. So if it runs at both parties, both have the same one."""
-    is_later = answered.revision > own.revision
-    if is_later and not (answered.is_running and own.is_running):
+    if _is_ahead(own, answered):
         return ""
     return why_other_document(here, own.name, asked, answered.name)
+
+
+def must_compare_again(own: BoundDocument, answered: BoundDocument) -> bool:
+    """Return whether nothing follows from the answer yet, because the job runs at the asker and not where it was asked.
+
+    Otherwise a coordinator that starts the one party before the other would not be noticed."""
+    return own.is_running and _is_ahead(own, answered)
+
+
+def _is_ahead(own: BoundDocument, answered: BoundDocument) -> bool:
+    return answered.revision > own.revision and not (answered.is_running and own.is_running)
 
 
 def why_other_parties(here: str, name: str, asked: str, asker: str) -> str:

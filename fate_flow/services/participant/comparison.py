@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from fate_flow.core.access.authority import PARTY_0, Said, objection, party_id_of
 from fate_flow.core.access.bound_document import (
     BoundDocument,
+    must_compare_again,
     why_answered_otherwise,
     why_asked_in_vain,
     why_other_parties,
@@ -76,6 +77,14 @@ def answer_comparison(unit: UnitOfWork, command: Command, caller: str) -> Answer
     if why := why_asked_in_vain(str(seat), asked, str(rows[0].party), own):
         _end(unit, rows, why)
     return Answer(data=comparison_data(own))
+
+
+def is_to_compare_again(unit: UnitOfWork, command: Command, answer: Answer) -> bool:
+    """Return whether the other participant is to be asked once more, when the job has begun there, too."""
+    _, asked = read_comparison(command.body)
+    answered = compared_in(answer.data) if answer.is_ok else None
+    own = _bound(unit, command.job_id, unit.tx.jobs_here(command.job_id))
+    return answered is not None and own.revision == asked.revision and must_compare_again(own, answered)
 
 
 def take_comparison(unit: UnitOfWork, command: Command, answer: Answer) -> None:

@@ -25,7 +25,7 @@ from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.initiator.peers import PeerWatch
 from fate_flow.services.initiator.plain_v1_hosts import Beats, beats_for
-from fate_flow.services.participant.comparison import take_comparison
+from fate_flow.services.participant.comparison import is_to_compare_again, take_comparison
 from fate_flow.services.participant.participant import Participant
 from fate_flow.services.participant.standing import take_standing
 from fate_flow.services.scheduling.capacity import CapacityNotifier
@@ -259,7 +259,7 @@ class Scheduler:
         self._in_flight.discard(command.id)
         if command.kind is CommandKind.TASK_COLLECT:
             self._collecting.discard(command.task_key)
-        if self._initiator.must_ask_later(unit, command, answer):
+        if self._must_ask_later(unit, command, answer):
             unit.wake_at(unit.steady + self.context.rules.retry_wait)      # it is still in the outbox
             return
         if not unit.tx.take_command(command.id):
@@ -275,6 +275,11 @@ class Scheduler:
             return
         self._note_free(unit, command, answer)
         self._initiator.on_answer(unit, command, answer)
+
+    def _must_ask_later(self, unit: UnitOfWork, command: Command, answer: Answer) -> bool:
+        if command.kind is CommandKind.COMPARE:
+            return is_to_compare_again(unit, command, answer)
+        return self._initiator.must_ask_later(unit, command, answer)
 
     def _take_thanks(self, unit: UnitOfWork, hint: Command, answer: Answer) -> None:
         """Handle the reply to a capacity notice: if the job does not come, notify the next one."""

@@ -15,9 +15,11 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, TaskStatus
 from fate_flow.core.wire.v1.comparison import comparison_body, comparison_data, no_seat_data
 from fate_flow.records.operator_log.events import Event
-from fate_flow.services.participant.comparison import take_comparison
+from fate_flow.services.participant.comparison import is_to_compare_again, take_comparison
+from fate_flow.services.scheduling.events import Answered
 from tests.kit.job_documents import job
 from tests.kit.services.hand_initiator import accepted
+from tests.kit.services.hand_scheduler import chosen
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.party_commands import ENDED, HOLD, RUN, START_A, a_host, command, create
 from tests.kit.values import GUEST, HOST, JOB_ID
@@ -222,6 +224,34 @@ def test_what_follows_from_an_answer(answer: Answer, ends: bool) -> None:
     assert is_ended(host) == ends
     if ends:
         assert all(seat in host.job().message for seat in ("host 10000", "host 10001"))
+
+
+@pytest.mark.parametrize(("commands", "answer", "is_again"), [
+    (RUNS, answered(ANOTHER, 1, is_running=False), True),
+    (RUNS, answered(ANOTHER, 1), False),
+    (RUNS, answered(ANOTHER, is_running=False), False),
+    (RUNS, Answer(UNREACHABLE, "refused"), False),
+    (IS_OVER, answered(ANOTHER, 1, is_running=False), False),
+], ids=["a later revision", "it runs", "the same revision", "no answer", "it is over here"])  # fmt: skip
+def test_a_party_that_may_yet_begin_with_a_later_revision_is_asked_again(
+    commands: tuple[Command, ...], answer: Answer, is_again: bool
+) -> None:
+    """It may not reach this one, so this one has to find out what it begins with."""
+    host = a_host(*commands)
+    with host.unit() as unit:
+        assert is_to_compare_again(unit, next(iter(asked_by(host))), answer) is is_again
+
+
+def test_it_is_asked_until_it_has_begun() -> None:
+    host = a_host(*RUNS)
+    process, [question] = chosen(host), asked_by(host)
+    process.scheduler.step([Answered(question, answered(ANOTHER, 1, is_running=False))])
+    assert asked_by(host) == [question]
+    assert process.scheduler.seconds_to_alarm() is not None
+    assert not is_ended(host)
+    process.scheduler.step([Answered(question, answered(ANOTHER, 1))])
+    assert is_ended(host)
+    assert asked_by(host) == []
 
 
 def test_the_log_says_whether_the_documents_were_compared() -> None:
