@@ -357,9 +357,14 @@ def test_an_older_attempt_keeps_its_file(browser: Browser, task: str) -> None:
     made.write_text("of the third attempt", encoding="utf-8")
     with world.store.transaction() as tx:
         tx.save_summary(TaskKey(job_id, "toy_0", 2, GUEST), {"files": {"report": {"size": 20}}}, START)
+    of_task = {"job_id": job_id, "component_name": "toy_0", "output_name": "report"}
     for version, text in ((1, "{}"), (2, "of the third attempt")):
         assert browser.get(f"{task}/file?version={version}&output=report").text == text
+        assert world.post("task/output", {**of_task, "task_version": version}).text == text
+    assert world.post("task/output", of_task).text == text, "the newest"
     assert browser.get(f"{task}/file?version=0&output=report").status_code == 404, "it has failed"
+    refused = [world.post("task/output", {**of_task, "task_version": version}).get_json() for version in (0, 3, -1)]
+    assert [one["retmsg"].partition(":")[0] for one in refused] == ["output_name", "output_name", "task_version"]
 
 
 # ---------------------------------------------------------------------- at a party that is not the initiator
