@@ -328,7 +328,7 @@ def end_at(world: World, at: str, job_id: str) -> int:
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
-@pytest.mark.parametrize("seed", mostly_heavy(range(5), 2))
+@pytest.mark.parametrize("seed", mostly_heavy((0, 1, 2, 4, 5), 2))       # in which the first job lasts
 def test_the_head_of_another_initiator_starts_as_soon_as_its_cores_are_free(seed: int, store: str) -> None:
     world = World(seed, parties=3, cores=200, rules=PATIENT, store=store, cores_at={"10000": 4})
     world.longest_task = 5_000
