@@ -120,7 +120,7 @@ def blueprint(services: Services) -> Blueprint:
 class _LogRoutes:
     def __init__(self, services: Services) -> None:
         self._context, self._output = services.context, WorkerOutput(services.context)
-        self._files, self._board = TaskFiles(services.context), services.views.board
+        self._files, self._views = TaskFiles(services.context), services.views
         self._policy = services.settings.commands
         self._own = services.settings.party_id
         self._asking = services.asking_for_logs
@@ -178,7 +178,7 @@ class _LogRoutes:
             path = self._files.path(job_id, name, party, output)
         else:
             key = TaskKey(job_id, name, read_whole(body, "task_version", 0), party)
-            path = self._files.of_attempt(key, output, self._board.share(key, None).files, "output_name")
+            path = self._files.of_attempt(key, output, self._views.board.share(key, None).files, "output_name")
         return send_file(path, mimetype="application/octet-stream")
 
     def _party(self, body: Body, job_id: str) -> Party:
