@@ -24,6 +24,7 @@ from fate_flow.server.engines.local_workers import FolderWorkers
 from fate_flow.server.engines.parts import EngineParts
 from fate_flow.services.context.ports import LaunchOrder
 from fate_flow.settings.engines.engine_settings import EngineSettings
+from fate_flow.settings.engines.ray import RaySettings
 from fate_flow.settings.engines.slurm import SlurmSettings, SlurmShare
 
 _RUN, _AWAY = "fate_flow.engines.placed.run", "fate_flow.engines.placed.away"
@@ -69,12 +70,26 @@ def build_slurm(parts: EngineParts, one: EngineSettings) -> PlacedWorkers:
         prefix, _of(one.own), {name: _of(share) for name, share in one.partners.items()}, one.commands,
         one.longest_time, features=one.labels, scratch=None if one.shared_home else one.scratch,
     )  # fmt: skip
-    python = str(one.python or sys.executable)
+    return placed_or_staged(
+        cluster, parts, one, prefix, (_RUN, _AWAY), lambda worker_id: {TOKEN: staged_token(parts.secret, worker_id)}
+    )
+
+
+def placed_or_staged(
+    cluster: Cluster, parts: EngineParts, one: SlurmSettings | RaySettings, prefix: str, modules: tuple[str, str],
+    secrets: Callable[[str], Mapping[str, str]],
+) -> PlacedWorkers:  # fmt: skip
+    """Return the workers of an engine whose hosts see the home, or of one whose hosts do not.
+
+    `modules`: what a job executes in the one case, and in the other; `secrets`: what the agent of a staged worker gets,
+    by its id. Raises BadSettings."""
+    python = [str(one.python or sys.executable), "-P", "-m"]
+    run, away = modules
     conduct = Conduct(
         poll_seconds=one.poll_seconds,
         longest_pending=one.longest_pending,
         settle=one.settle_seconds,
-        runner=lambda folder: [python, "-P", "-m", _RUN, str(folder)],
+        runner=lambda folder: [*python, run, str(folder)],
         jobs_dir=parts.settings.jobs_dir,
         prefix=prefix,
         gathers=True,
@@ -82,25 +97,14 @@ def build_slurm(parts: EngineParts, one: EngineSettings) -> PlacedWorkers:
     )
     if one.shared_home:
         return workers_on(cluster, parts, one, conduct)
-    return workers_on(cluster, parts, one, conduct_away(
-        conduct, parts, one, [python, "-P", "-m", _AWAY], one.scratch,
-        lambda worker_id: {TOKEN: staged_token(parts.secret, worker_id)},
-    ), StagedWorkers)  # fmt: skip
-
-
-def conduct_away(
-    conduct: Conduct, parts: EngineParts, one: EngineSettings, argv: Sequence[str], scratch: Path,
-    secrets: Callable[[str], Mapping[str, str]],
-) -> Conduct:  # fmt: skip
-    """Return how an engine behaves whose hosts do not see the home; `argv`: of the agent there. Raises BadSettings."""
-    base = str(scratch / conduct.prefix.rstrip("-"))
-    return replace(
+    base = str(one.scratch / prefix.rstrip("-"))
+    return workers_on(cluster, parts, one, replace(
         conduct,
-        runner=lambda folder: [*argv, base, folder.name],
+        runner=lambda folder: [*python, away, base, folder.name],
         env=way_of_staged(parts, one, f"{one.section}.shared_home: true for nodes that see the home"),
         secrets=secrets,
         hint=_AWAY_HINT,
-    )
+    ), StagedWorkers)  # fmt: skip
 
 
 def way_of_staged(parts: EngineParts, one: EngineSettings, instead: str) -> Mapping[str, str]:

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 from fate_flow.api.workers.staged import claim_token
 from fate_flow.core.model.job import Worker
-from fate_flow.engines.placed.conduct import Conduct
 from fate_flow.engines.ray.client import RayClient
 from fate_flow.engines.ray.cluster import RayCluster, RayShare
 from fate_flow.engines.staged.places import CLAIM
 from fate_flow.server.engines.parts import EngineParts
-from fate_flow.server.engines.placed_workers import (
-    PlacedWorkers,
-    StagedWorkers,
-    conduct_away,
-    home_of_names,
-    way_to_listener,
-    workers_on,
-)
+from fate_flow.server.engines.placed_workers import PlacedWorkers, home_of_names, placed_or_staged
 from fate_flow.settings.engines.engine_settings import EngineSettings
 from fate_flow.settings.engines.ray import RayJobs, RaySettings
 from fate_flow.settings.settings import Settings
@@ -36,23 +27,9 @@ def build_ray(parts: EngineParts, one: EngineSettings) -> PlacedWorkers:
         RayClient(one.address, one.token_file, one.ca_file), prefix, _of(one, one.own),
         {party_id: _of(one, jobs) for party_id, jobs in one.partners.items()},
     )  # fmt: skip
-    python = str(one.python or sys.executable)
-    conduct = Conduct(
-        poll_seconds=one.poll_seconds,
-        longest_pending=one.longest_pending,
-        settle=one.settle_seconds,
-        runner=lambda folder: [python, "-P", "-m", _RUN, str(folder)],
-        jobs_dir=parts.settings.jobs_dir,
-        prefix=prefix,
-        gathers=True,
-        env=way_to_listener(parts),
+    return placed_or_staged(
+        cluster, parts, one, prefix, (_RUN, _AWAY), lambda worker_id: {CLAIM: claim_token(parts.secret, worker_id)}
     )
-    if one.shared_home:
-        return workers_on(cluster, parts, one, conduct)
-    return workers_on(cluster, parts, one, conduct_away(
-        conduct, parts, one, [python, "-P", "-m", _AWAY], one.scratch,
-        lambda worker_id: {CLAIM: claim_token(parts.secret, worker_id)},
-    ), StagedWorkers)  # fmt: skip
 
 
 def printed_by_jobs(settings: Settings, secret: bytes) -> Callable[[Worker], str]:
