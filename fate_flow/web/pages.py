@@ -40,6 +40,7 @@ HEADERS = {
 FRESH, CALM = 4, 15
 """After how many seconds a page is asked for again: while something on it may change at any moment, and otherwise."""
 
+
 class Pages:
     """Renders the pages of one party's board."""
 

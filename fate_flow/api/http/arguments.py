@@ -135,6 +135,11 @@ def read_whole(body: Body, key: str, default: int, minimum: int = 0, maximum: in
     return default if value is None else check_whole(value, key, minimum, maximum)
 
 
+def read_task_version(body: Body) -> int | None:
+    """Return the version of a task that is asked for; None: the newest one."""
+    return None if body.get("task_version") is None else read_whole(body, "task_version", 0)
+
+
 def read_flag(body: Body, key: str, default: bool = False) -> bool:
     """Return a truth value; clients also write it as 1, 0 or text."""
     value = body.get(key)

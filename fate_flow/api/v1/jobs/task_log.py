@@ -18,7 +18,7 @@ from fate_flow.api.http.arguments import (
     read_component,
     read_job_id,
     read_party,
-    read_whole,
+    read_task_version,
     whole,
 )
 from fate_flow.api.http.declared import (
@@ -174,10 +174,11 @@ class _LogRoutes:
         body = arguments("job_id", "component_name", "output_name")
         job_id, name, output = read_job_id(body), read_component(body), check_output_name(body.get("output_name"))
         party = self._party(body, job_id)
-        if body.get("task_version") is None:
+        version = read_task_version(body)
+        if version is None:
             path = self._files.path(job_id, name, party, output)
         else:
-            key = TaskKey(job_id, name, read_whole(body, "task_version", 0), party)
+            key = TaskKey(job_id, name, version, party)
             path = self._files.of_attempt(key, output, self._views.board.share(key, None).files, "output_name")
         return send_file(path, mimetype="application/octet-stream")
 

@@ -18,6 +18,7 @@ from fate_flow.api.http.arguments import (
     read_flag,
     read_job_id,
     read_party,
+    read_task_version,
     read_text,
     read_whole,
     whole,
@@ -136,7 +137,7 @@ class _TrackingRoutes:
     )
     def metric_all(self) -> Response:
         job_id, party, name, body = _component()
-        version = _version(body)
+        version = read_task_version(body)
         if version is None:
             metrics = self._views.metrics(job_id, name, party)
         else:
@@ -195,7 +196,7 @@ class _TrackingRoutes:
     )
     def output_tables(self) -> Response:
         job_id, party, name, body = _component()
-        version = _version(body)
+        version = read_task_version(body)
         document = self._views.document(job_id)
         if document is not None and name not in (there := document.dsl.get("components", {})):
             return failed(100, f"No found component: job {job_id} has no {name}; it has {', '.join(there)}")
@@ -226,7 +227,7 @@ class _TrackingRoutes:
     def output_model(self) -> Response:
         """Return what the newest run, or a version of the task, has stored in the store of models of this party."""
         job_id, party, name, body = _component()
-        made = self._models.made_by(job_id, party, name, _version(body))
+        made = self._models.made_by(job_id, party, name, read_task_version(body))
         if not made:
             return ok({}, "no data", meta={})
         data = {one.reference.output: self._models.value(one, _MOST_SHOWN) for one in made}
@@ -259,11 +260,6 @@ def _component() -> tuple[str, Party, str, dict[str, Any]]:
     """Return the job, the party and the component of the request, and its body."""
     body = arguments(*_NEEDED)
     return read_job_id(body), read_party(body), read_component(body), body
-
-
-def _version(body: dict[str, Any]) -> int | None:
-    """Return the version of the task that is asked for; None: the newest one."""
-    return None if body.get("task_version") is None else read_whole(body, "task_version", 0)
 
 
 def _about(model: StoredModel) -> dict[str, Any]:
