@@ -31,6 +31,7 @@ ROLES = {"guest": [GUEST], "host": [HOST]}
 AWAY = """
 import os, pathlib, signal, sys
 def leave(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)      # both Ray and the runner send one; Python ends without a handler
     said = [name for name, text in os.environ.items() if "STAGED_CLAIM" in name + text or "STAGED_TOKEN" in name + text]
     print(said, os.getcwd(), flush=True)
     sys.exit(5)
