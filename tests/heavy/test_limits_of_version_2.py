@@ -24,8 +24,10 @@ TESTS = shlex.join([
     sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no",
     "tests/integration/engine/test_engine_groups.py",
 ])  # fmt: skip
+READS = "+dac_read_search"        # Python, or the checkout, may be below a home that others do not read
 AS_SERVICE = shlex.quote(
-    f"echo $$ > {TOP}/service/cgroup.procs; exec setpriv --reuid nobody --regid nogroup --clear-groups {TESTS}"
+    f"echo $$ > {TOP}/service/cgroup.procs; exec setpriv --reuid nobody --regid nogroup --clear-groups"
+    f" --inh-caps {READS} --ambient-caps {READS} {TESTS}"
 )
 SCRIPT = f"""
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/run TMPDIR=/run/t PYTHONDONTWRITEBYTECODE=1
