@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 
 class IdlePartners:
@@ -14,12 +14,14 @@ class IdlePartners:
         self._interval, self._gap, self._random = interval, gap, random
         self._latest: dict[str, int] = {}        # by party: the time at which it gets the next heartbeat at the latest
 
-    def due(self, idle: Iterable[str], now: int) -> frozenset[str]:
-        """Return those of the idle parties that get a heartbeat now. One that was not idle before is due soon."""
+    def due(self, idle: Sequence[str], now: int) -> tuple[str, ...]:
+        """Return those of the idle parties that get a heartbeat now. One that was not idle before is due soon.
+
+        The order of the parties decides which random number each gets."""
         if not self._interval:
-            return frozenset()
+            return ()
         self._latest = {one: self._latest.get(one, now + self._gap + self._spread()) for one in idle}
-        found = frozenset(one for one, latest in self._latest.items() if latest < now + self._gap)
+        found = tuple(one for one, latest in self._latest.items() if latest < now + self._gap)
         for one in found:
             self._latest[one] = now + self._interval - self._spread()
         return found

@@ -470,9 +470,9 @@ class Scheduler:
         self._unsure = frozenset(seat.party.party_id for seat in doubtful)
         bound = {*tx.parties_with_seats(), *self._unsure, *self._initiators}
         revoked = {one.party_id for one in tx.all_party_keys() if one.state is KeyState.REVOKED}
-        idle = set(self.context.routes) - bound - revoked - {self.context.party_id}
-        self._asked = frozenset(bound | idle)
-        every = bound | self._idle.due(idle, self._steady.now()) | self._peers.suspects & idle
+        idle = sorted(set(self.context.routes) - bound - revoked - {self.context.party_id})
+        self._asked = frozenset(bound.union(idle))
+        every = bound.union(self._idle.due(idle, self._steady.now()), self._peers.suspects.intersection(idle))
         return beats_for(tx, sorted(every - {self.context.party_id, "0"}), doubtful)
 
     def _random(self, below: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fate_flow.core.access.bound_document import why_other_document
@@ -396,9 +397,10 @@ class Invariants(Rules):
         return job is not None and job.losses > 0
 
     def _does_without(self, key: TaskKey) -> bool:
-        """Whether its initiator has let a task succeed without this share."""
+        """Whether its initiator has let a task succeed without this share; who is lost knows no later version."""
         initiator = self._world.seats[key.job_id][0]
-        row = self.seen(self._world.parties[initiator.party_id]).tasks.get(key)
+        seen = self.seen(self._world.parties[initiator.party_id])
+        row = seen.tasks.get(replace(key, version=seen.newest.get((key.job_id, key.name, key.party), 0)))
         return row is not None and row.status in _GOOD and row.party_status not in _GOOD
 
 

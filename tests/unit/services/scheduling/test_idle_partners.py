@@ -41,7 +41,7 @@ def test_each_idle_party_is_due_within_each_interval_and_never_all_at_once(inter
 
 
 def test_no_party_is_due_if_the_configuration_says_so() -> None:
-    assert IdlePartners(0, GAP, Random(1).randrange).due(["10000"], HOUR) == frozenset()
+    assert IdlePartners(0, GAP, Random(1).randrange).due(["10000"], HOUR) == ()
 
 
 def beats(process: Process, seconds: float) -> dict[str, int]:
