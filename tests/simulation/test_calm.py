@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import peewee
 import pytest
 
 from fate_flow.core.model.job import Command, CommandKind
@@ -26,6 +31,30 @@ def test_a_job_of_two_parties_succeeds_everywhere(store: str) -> None:
     world.run_for(5)
     assert everywhere(world, job_id, "success"), world.status(job_id)
     world.stabilize(10)
+
+
+def test_a_job_like_the_one_before_builds_no_query_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """peewee takes ten times as long to write a query as SQLite to run it."""
+    world, built = World(1, store="sqlite"), list[str]()
+
+    def run_job() -> None:
+        job_id = world.submit("9999", job({"guest": ["9999"], "host": ["10000"]}))
+        world.run_for(20)
+        assert everywhere(world, job_id, "success"), world.status(job_id)
+
+    def built_by(original: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any, **names: Any) -> Any:
+            calls = [one for one in traceback.extract_stack() if "/fate_flow/" in one.filename]
+            built.append(f"{calls[-1].filename}:{calls[-1].lineno} {calls[-1].name}")
+            return original(*args, **names)
+
+        return counted
+
+    run_job()
+    for owner, name in ((peewee.BaseQuery, "sql"), (peewee.Database, "execute")):
+        monkeypatch.setattr(owner, name, built_by(getattr(owner, name)))
+    run_job()
+    assert not built
 
 
 def test_branches_and_edges(store: str) -> None:

@@ -57,15 +57,15 @@ def test_a_seed_replays_to_the_letter() -> None:
 @pytest.mark.parametrize("seed", mostly_heavy([83, *range(84, 90)], 1))
 def test_a_seed_replays_in_another_process(seed: int) -> None:
     """No set decides, whose order each process of Python has for itself."""
-    tell = f"from tests.simulation.chaos import run_seed; print(run_seed({seed}).transcript)"
-    told = [
+    code = f"from tests.simulation.chaos import run_seed; print(run_seed({seed}).transcript)"
+    transcripts = [
         subprocess.run(
-            [sys.executable, "-c", tell], env={**os.environ, "PYTHONHASHSEED": one}, capture_output=True, check=True
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": one}, capture_output=True, check=True
         ).stdout
         for one in "02"
     ]  # fmt: skip
-    assert len(told[0]) > 100
-    assert told[0] == told[1]
+    assert len(transcripts[0]) > 100
+    assert transcripts[0] == transcripts[1]
 
 
 @pytest.mark.parametrize("seed", mostly_heavy([20, 21, 23, 24, 25], 1))

@@ -40,6 +40,7 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
     if why := missing_devices(unit, worker, need):
         return why
     streams = ends_of(task_spec.ports, key, task.incarnation, task.without)
+    batch_size = _batch_size(unit, worker)
     return LaunchOrder(
         worker=worker,
         initiator=spec.initiator.party_id,
@@ -62,8 +63,8 @@ def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) ->
         need=need,
         trace=unit.trace(key.job_id),
         gathers=_gathers(unit, task_spec, worker, task),
-        gang_size=_gang_size(unit, task_spec, worker),
-        batch_size=_batch_size(unit, worker),
+        gang_size=batch_size if _is_of_gang(task_spec, worker) else 1,
+        batch_size=batch_size,
     )
 
 
@@ -75,11 +76,6 @@ def _gathers(unit: UnitOfWork, task_spec: TaskSpec, worker: Worker, task: Task) 
     if len(_running(task_spec, task.without)) == 1 and len(unit.tx.workers_of_task(key)) == 1:
         return False
     return not any(job.is_plain_v1 for job in unit.tx.jobs_here(key.job_id) if job.party == key.party)
-
-
-def _gang_size(unit: UnitOfWork, task_spec: TaskSpec, worker: Worker) -> int:
-    """Return how many workers here begin together with this one, itself among them."""
-    return _batch_size(unit, worker) if _is_of_gang(task_spec, worker) else 1
 
 
 def _batch_size(unit: UnitOfWork, worker: Worker) -> int:

@@ -66,6 +66,11 @@ class Prepared:
         """Run the query, which changes rows; return how many it has changed or found."""
         return int(self._execute(database, values).rowcount)
 
+    def text(self, database: Database, *values: str | int) -> tuple[str, list[Any]]:
+        """Return the text of the query, and its values."""
+        text, params = self._known(database)
+        return text, _given(params, values)
+
     def insert_all(self, database: Database, rows: Sequence[tuple[str | int, ...]]) -> None:
         """Run the query, which must be an insert, for all these rows in one statement."""
         database.execute_sql(*self.for_all(database, rows))
@@ -78,8 +83,7 @@ class Prepared:
         return f"{head} VALUES {', '.join([marks] * len(rows))}", given
 
     def _execute(self, database: Database, values: tuple[str | int, ...]) -> Any:
-        text, params = self._known(database)
-        return database.execute_sql(text, _given(params, values))
+        return database.execute_sql(*self.text(database, *values))
 
     def _known(self, database: Database) -> tuple[str, tuple[_Param, ...]]:
         known = self._text.get(database.is_sqlite)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.record_rows import EvidenceRow, WitnessedRow
 
+ADD_WITNESSED = Prepared(
+    lambda origin: WitnessedRow.insert(f_origin=origin, f_size=0, f_note="", f_time=0).on_conflict_ignore(), 1
+)
 WITNESSED = Prepared(
     lambda origin: WitnessedRow.select(WitnessedRow.f_size, WitnessedRow.f_note, WitnessedRow.f_time).where(
         (WitnessedRow.f_origin == origin) & (WitnessedRow.f_note != "")

@@ -75,12 +75,22 @@ class Peers(SqlUnitOfWork):
         return tuple((job_id, run) for job_id, run in _COPIES.rows(self._database, initiator_id))
 
     def copies_that_wait(self, after: str, limit: int) -> tuple[str, ...]:
-        is_copy = (JobRow.f_is_initiator == False) & (JobRow.f_legacy == False)  # noqa: E712
-        waits = (JobRow.f_status == JobStatus.WAITING.value) & (JobRow.f_job_id > after)
-        query = JobRow.select(JobRow.f_job_id).where(waits & is_copy).distinct().order_by(JobRow.f_job_id)
-        return tuple(row[0] for row in query.limit(limit).tuples())
+        return tuple(row[0] for row in _WAITING_COPIES.rows(self._database, after, limit))
 
 
+_WAITING_COPIES = Prepared(
+    lambda after, limit: (
+        JobRow.select(JobRow.f_job_id)
+        .where(
+            (JobRow.f_status == JobStatus.WAITING.value) & (JobRow.f_job_id > after)
+            & (JobRow.f_is_initiator == False) & (JobRow.f_legacy == False)  # noqa: E712
+        )
+        .distinct()
+        .order_by(JobRow.f_job_id)
+        .limit(limit)
+    ),
+    2,
+)  # fmt: skip
 _IN_TROUBLE = (PeerRow.f_silent_since > 0) | (PeerRow.f_cut_off_since > 0)
 _TROUBLES = Prepared(
     lambda: PeerRow.select(

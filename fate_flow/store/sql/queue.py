@@ -32,8 +32,7 @@ class Queue(SqlUnitOfWork):
         )
         if not hit(JobRow.update(values).where(where)):
             return False
-        blocked_by = Case(SeatRow.f_lacks, [(Blocker.APPROVAL.value, Blocker.APPROVAL.value)], "")
-        hit(SeatRow.update(f_message="", f_free_cores=-1, f_lacks=blocked_by).where(SeatRow.f_job_id == key.job_id))
+        _SEATS_OF_NEW_ROUND.run(self._database, key.job_id)
         return True
 
     def end_round(
@@ -202,6 +201,13 @@ def _queued_of(row: Any) -> Waiting:
 
 
 _MOST_UNBLOCKED = 256
+_SEATS_OF_NEW_ROUND = Prepared(
+    lambda job_id: SeatRow.update(
+        f_message="", f_free_cores=-1,
+        f_lacks=Case(SeatRow.f_lacks, [(Blocker.APPROVAL.value, Blocker.APPROVAL.value)], ""),
+    ).where(SeatRow.f_job_id == job_id),
+    1,
+)  # fmt: skip
 _UNBLOCKED = Prepared(
     lambda: _queue_query(
         (JobRow.f_blocked_on == "")

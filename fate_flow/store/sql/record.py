@@ -16,7 +16,7 @@ from fate_flow.core.record.offline.evidence import Evidence
 from fate_flow.core.record.segment import Segment
 from fate_flow.core.record.tree import HASH_BYTES, Edge
 from fate_flow.store.database.models import HistoryRow
-from fate_flow.store.database.prepared import Prepared
+from fate_flow.store.database.prepared import Prepared, insert, update
 from fate_flow.store.database.queries import hit, insert_new
 from fate_flow.store.database.record_rows import (
     EvidenceRow,
@@ -42,7 +42,7 @@ from fate_flow.store.queries.segments import (
     segment_of_row,
     values_of_segment,
 )
-from fate_flow.store.queries.witnessed import EVIDENCE, LAST_CHARACTER, WITNESSED, WITNESSED_BELOW
+from fate_flow.store.queries.witnessed import ADD_WITNESSED, EVIDENCE, LAST_CHARACTER, WITNESSED, WITNESSED_BELOW
 from fate_flow.store.segment_files import SegmentFiles
 from fate_flow.store.sql.unit import LogStatusWrite, SqlUnitOfWork, TakenBack
 
@@ -250,10 +250,11 @@ class Record(Segments):
         return _each_once(kept, rows)[:most] if kept else rows
 
     def put_checkpoint(self, log: str, checkpoint: StoredCheckpoint) -> None:
-        key = {"f_log": log, "f_epoch": checkpoint.epoch, "f_size": checkpoint.size}
-        edge = _text_of(checkpoint.edge.hashes) if checkpoint.edge else ""
-        value = {"f_note": checkpoint.note, "f_time": checkpoint.at, "f_edge": edge}
-        RecordCheckpointRow.replace(**key, **value).execute()
+        values = {
+            "f_log": log, "f_epoch": checkpoint.epoch, "f_size": checkpoint.size, "f_note": checkpoint.note,
+            "f_time": checkpoint.at, "f_edge": _text_of(checkpoint.edge.hashes) if checkpoint.edge else "",
+        }  # fmt: skip
+        insert(self._database, RecordCheckpointRow, values, replaces=True)
 
     def newest_checkpoint(self, log: str, epoch: int, below: int = 1 << 62) -> StoredCheckpoint | None:
         row = _NEWEST_CHECKPOINT.row(self._database, log, epoch, below)
@@ -271,10 +272,9 @@ class Record(Segments):
         return None if row is None else StoredCheckpoint(0, *row)
 
     def put_witnessed(self, origin: str, old_size: int, checkpoint: StoredCheckpoint) -> bool:
-        WitnessedRow.insert(f_origin=origin, f_size=0, f_note="", f_time=0).on_conflict_ignore().execute()
-        where = (WitnessedRow.f_origin == origin) & (WitnessedRow.f_size == old_size)
-        new = WitnessedRow.update(f_size=checkpoint.size, f_note=checkpoint.note, f_time=checkpoint.at)
-        return hit(new.where(where))
+        ADD_WITNESSED.run(self._database, origin)
+        values = {"f_size": checkpoint.size, "f_note": checkpoint.note, "f_time": checkpoint.at}
+        return update(self._database, WitnessedRow, values, (("f_origin", origin), ("f_size", old_size))) > 0
 
     def witnessed_below(self, beginning: str) -> tuple[str, ...]:
         return tuple(row[0] for row in WITNESSED_BELOW.rows(self._database, beginning, beginning + LAST_CHARACTER))

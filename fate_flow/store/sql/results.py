@@ -98,9 +98,8 @@ class Results(SqlUnitOfWork):
         return int(row[0] or 0) if row else 0
 
     def drop_metric(self, key: TaskKey, namespace: str, name: str) -> int:
-        is_version = _made_by(MetricRow, key.job_id, key.name, key.party) & (MetricRow.f_task_version == key.version)
-        is_it = (MetricRow.f_metric_namespace == namespace) & (MetricRow.f_metric_name == name)
-        return int(MetricRow.delete().where(is_version & is_it).execute())
+        of_version = (key.job_id, key.name, key.party.role, key.party.party_id, key.version)
+        return _DROP_METRIC.run(self._database, *of_version, namespace, name)
 
     def results_of(self, job_id: str) -> tuple[OutputTable, ...]:
         row = OutputRow
@@ -136,10 +135,12 @@ class Results(SqlUnitOfWork):
         return None if row is None else Connector(row.f_name, row.f_engine, from_json(row.f_connector_info))
 
     def save_summary(self, key: TaskKey, summary: Mapping[str, Any], at: int) -> None:
-        SummaryRow.replace(
-            f_job_id=key.job_id, f_role=key.party.role, f_party_id=key.party.party_id, f_component_name=key.name,
-            f_task_id=key.task_id, f_task_version=key.version, f_summary=to_json(dict(summary)), f_create_time=at,
-        ).execute()  # fmt: skip
+        values = {
+            "f_job_id": key.job_id, "f_role": key.party.role, "f_party_id": key.party.party_id,
+            "f_component_name": key.name, "f_task_id": key.task_id, "f_task_version": key.version,
+            "f_summary": to_json(dict(summary)), "f_create_time": at,
+        }  # fmt: skip
+        insert(self._database, SummaryRow, values, replaces=True)
 
     def summary(self, job_id: str, task: str, party: Party) -> Mapping[str, Any] | None:
         query = SummaryRow.select(SummaryRow.f_summary).where(_made_by(SummaryRow, job_id, task, party))
@@ -194,6 +195,15 @@ _METRICS = Prepared(
         MetricRow.select().where(_made_by(MetricRow, job_id, task, Party(role, party_id))).order_by(MetricRow.f_id)
     ),
     4,
+)
+_DROP_METRIC = Prepared(
+    lambda job_id, task, role, party_id, version, namespace, name: MetricRow.delete().where(
+        _made_by(MetricRow, job_id, task, Party(role, party_id))
+        & (MetricRow.f_task_version == Value(version, converter=False))
+        & (MetricRow.f_metric_namespace == namespace)
+        & (MetricRow.f_metric_name == name)
+    ),
+    7,
 )
 _SIZED = (MetricRow.f_metric_namespace, MetricRow.f_metric_name, MetricRow.f_data, MetricRow.f_meta)
 _METRIC_SIZE = Prepared(

@@ -70,9 +70,9 @@ class Tasks(SqlUnitOfWork):
         return self._change_task(task, task_moved(task, new, at, reason, message, target, exit_code, caused_by))
 
     def note_waiting(self, key: TaskKey, text: str, at: int, *, counts_anew: bool = False) -> bool:
-        where = task_is(key) & (TaskRow.f_party_status == TaskStatus.WAITING.value) & (TaskRow.f_waits != text)
-        since = at if counts_anew else Case(None, [(TaskRow.f_waits_since == 0, at)], TaskRow.f_waits_since)
-        return self._write(key.job_id, TaskRow.update(f_waits_since=since, f_waits=text).where(where))
+        note = _WAITS_ANEW if counts_anew else _WAITS
+        values = (at, text, key.job_id, key.task_id, key.version, key.party.role, key.party.party_id)
+        return self._run(key.job_id, *note.text(self._database, *values))
 
     def note_restart(self, key: TaskKey) -> bool:
         where = task_is(key) & (TaskRow.f_policy == "")
@@ -120,6 +120,26 @@ _TASK = Prepared(
     ),
     5,
 )
+_WAITS, _WAITS_ANEW = (
+    Prepared(
+        lambda at, text, job_id, task_id, version, role, party_id, since=since: TaskRow.update(
+            f_waits_since=since(Value(at, converter=False)), f_waits=text
+        ).where(
+            (TaskRow.f_job_id == job_id)
+            & (TaskRow.f_task_id == task_id)
+            & (TaskRow.f_task_version == Value(version, converter=False))
+            & (TaskRow.f_role == role)
+            & (TaskRow.f_party_id == party_id)
+            & (TaskRow.f_party_status == TaskStatus.WAITING.value)
+            & (TaskRow.f_waits != text)
+        ),
+        7,
+    )
+    for since in (
+        lambda at: Case(None, [(TaskRow.f_waits_since == 0, at)], TaskRow.f_waits_since),
+        lambda at: at,
+    )
+)  # fmt: skip
 _TASKS = Prepared(
     lambda job_id: (
         TaskRow.select(*TASK_COLUMNS)

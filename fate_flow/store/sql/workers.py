@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+from peewee import Value
 
 from fate_flow.core.model.job import TaskKey, Worker, WorkerEnd, WorkerPlace
 from fate_flow.core.model.status import WorkerStatus
@@ -41,17 +44,13 @@ class Workers(Resources):
         return tuple(worker_of(row) for row in _ELASTIC_WORKERS.rows(self._database))
 
     def workers_of(self, job_id: str) -> tuple[Worker, ...]:
-        return _workers(WorkerRow.f_job_id == job_id)
+        return _by_age(_OF_JOB.made(self._database, worker_of, job_id))
 
     def workers_of_task(self, key: TaskKey, slot: int | None = None) -> tuple[Worker, ...]:
-        of_task = (
-            (WorkerRow.f_job_id == key.job_id)
-            & (WorkerRow.f_component_name == key.name)
-            & (WorkerRow.f_task_version == key.version)
-            & (WorkerRow.f_role == key.party.role)
-            & (WorkerRow.f_party_id == key.party.party_id)
-        )
-        return _workers(of_task if slot is None else of_task & (WorkerRow.f_slot == slot))
+        of_task = (key.job_id, key.name, key.version, key.party.role, key.party.party_id)
+        if slot is None:
+            return _by_age(_OF_TASK.made(self._database, worker_of, *of_task))
+        return _by_age(_OF_SLOT.made(self._database, worker_of, *of_task, slot))
 
     def move_worker(
         self, worker: Worker, new: WorkerStatus, at: int, place: WorkerPlace | None = None,
@@ -77,8 +76,27 @@ _WORKER = Prepared(
 )
 
 
-def _workers(where: Any) -> tuple[Worker, ...]:
-    workers = [worker_of(row) for row in WorkerRow.select(*WORKER_COLUMNS).where(where).tuples()]
+_OF_JOB = Prepared(lambda job_id: WorkerRow.select(*WORKER_COLUMNS).where(WorkerRow.f_job_id == job_id), 1)
+_OF_TASK = Prepared(lambda *task: WorkerRow.select(*WORKER_COLUMNS).where(_is_of_task(*task)), 5)
+_OF_SLOT = Prepared(
+    lambda job_id, name, version, role, party_id, slot: WorkerRow.select(*WORKER_COLUMNS).where(
+        _is_of_task(job_id, name, version, role, party_id) & (WorkerRow.f_slot == Value(slot, converter=False))
+    ),
+    6,
+)
+
+
+def _is_of_task(job_id: str, name: str, version: str, role: str, party_id: str) -> Any:
+    return (
+        (WorkerRow.f_job_id == job_id)
+        & (WorkerRow.f_component_name == name)
+        & (WorkerRow.f_task_version == Value(version, converter=False))
+        & (WorkerRow.f_role == role)
+        & (WorkerRow.f_party_id == party_id)
+    )
+
+
+def _by_age(workers: Iterable[Worker]) -> tuple[Worker, ...]:
     return tuple(sorted(workers, key=lambda worker: (worker.create_time, worker.worker_id)))
 
 
