@@ -11,14 +11,14 @@ from fate_flow.core.record.comparison import Outcome
 from fate_flow.core.record.entry import OWN_LOG, log_with, read_entry
 from fate_flow.services.record.anchoring import verify_all
 from fate_flow.services.record.verifying import Keys, State
-from fate_flow.services.witnesses.cosigning import witness_keys
+from fate_flow.services.witnesses.cosignatures import witness_keys
 from tests.kit.core.signers import has_signed
 from tests.kit.job_documents import job
 from tests.simulation.chaos import run_seed
 from tests.simulation.mutants.record_bugs import RECORD_MUTANTS
 from tests.simulation.rules.records import accusers, findings, outcomes, sealed
 from tests.simulation.world.faults import CALM, rough
-from tests.simulation.world.restored_story import restored_story
+from tests.simulation.world.restored_story import last_seconds_story, restored_story
 from tests.simulation.world.world import Violation, World
 
 
@@ -100,6 +100,15 @@ def test_a_restored_backup_begins_anew_and_accuses_nobody(seed: int) -> None:
     assert not any(one.accused for one in findings(world))
 
 
+@pytest.mark.parametrize("seed", [5, 24, 57])
+def test_a_backup_without_the_last_seconds_begins_anew_although_nobody_has_cosigned_them(seed: int) -> None:
+    world = last_seconds_story(seed)
+
+    assert world.forgotten
+    assert not world.restored.keys() & world.forgotten.keys()
+    assert not any(one.accused for one in findings(world))
+
+
 @pytest.mark.parametrize("seed", [0, 1, 3])
 def test_a_party_that_goes_on_in_another_past_is_accused_by_those_who_hold_the_first(seed: int) -> None:
     world = restored_story(seed, forks=True)
@@ -132,17 +141,17 @@ def test_a_witness_that_answers_anything_stops_no_other_log_and_begins_the_own_o
 
 @pytest.mark.parametrize("name", RECORD_MUTANTS)
 def test_bugs_of_records_and_witnesses_show(name: str) -> None:
-    bug, forks, first = RECORD_MUTANTS[name]
+    bug, story, first = RECORD_MUTANTS[name]
 
-    def story(seed: int) -> str:
+    def violation(seed: int) -> str:
         try:
-            restored_story(seed, forks)
+            story(seed)
         except Violation as error:
             return error.message
         return ""
 
     with bug():
-        found = next(filter(None, map(story, range(first, first + 40))), "")
+        found = next(filter(None, map(violation, range(first, first + 40))), "")
     assert found
     assert not any(mistake in found for mistake in ("TypeError", "AttributeError", "NameError"))
 

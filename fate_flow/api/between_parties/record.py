@@ -15,7 +15,7 @@ from fate_flow.core.model.grammar import check_party_id
 from fate_flow.core.record.proof import LONGEST_PROOF
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 from fate_flow.core.wire.v1.paths import ADD_CHECKPOINT, HELD, RECORD_LOG
-from fate_flow.core.wire.v1.witnessing import SIZE_TYPE, asked_part
+from fate_flow.core.wire.v1.witnessing import SIZE_TYPE, asked_held, asked_part
 from fate_flow.peers.key_changes import WitnessKey
 from fate_flow.peers.site_key import has_signed
 from fate_flow.services.context.wall_clock import now_on_the_wall
@@ -42,7 +42,7 @@ def blueprint(services: Services) -> Blueprint:
     @record.post(HELD)
     def held() -> Response:
         """Return the newest checkpoints that are held here of the caller's logs with this party."""
-        found = witnessing.held_of(_caller(own))
+        found = witnessing.held_of(_caller(own), asked_held(silent_json()))
         if not found.notes and not services.context.keeps_record:
             raise NotFound(f"party {own} is no witness")
         return ok(found.as_data())

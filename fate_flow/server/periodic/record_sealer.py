@@ -38,7 +38,8 @@ from fate_flow.services.record.checkpoints import (
 from fate_flow.services.record.entries import ends_job, of_own_keys
 from fate_flow.services.record.sealing import MOST_AT_ONCE, Seals, put_seals, seals_of
 from fate_flow.services.record.verifying import Keys
-from fate_flow.services.witnesses.cosigning import Cosigning, witness_keys
+from fate_flow.services.witnesses.cosignatures import witness_keys
+from fate_flow.services.witnesses.cosigning import Cosigning
 from fate_flow.settings.settings import Settings
 from fate_flow.store.contract.transaction import Transaction
 

@@ -16,7 +16,7 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.paths import ADD_CHECKPOINT, HELD
 from fate_flow.core.wire.v1.plain_v1 import NO_SUCH_ROUTE
 from fate_flow.core.wire.v1.retcodes import retcode_of_kind
-from fate_flow.core.wire.v1.witnessing import held_in
+from fate_flow.core.wire.v1.witnessing import AskedHeld, held_in
 from fate_flow.peers.inquiry import Inquirer
 from fate_flow.peers.key_changes import RecordKey
 from fate_flow.peers.site_key import has_signed
@@ -67,7 +67,7 @@ class RecordWitnesses(PeriodicWork):
         if not self._may_work():
             self._cosigning.stands_by()
             return _STAND_BY_SECONDS
-        asked = [partial(self._question, one) for one in self._cosigning.questions()]
+        asked = [partial(self._question, one, self._cosigning.question(one)) for one in self._cosigning.questions()]
         asked += [partial(self._offer, one) for one in self._cosigning.offers()]
         failures = list[Exception]()
         for answer in self._answers(asked):
@@ -88,8 +88,8 @@ class RecordWitnesses(PeriodicWork):
         for done in as_completed([self._pool.submit(one) for one in asked]):
             yield done.result
 
-    def _question(self, party_id: str) -> _Take:
-        answer = self._ask(Party("host", party_id), HELD, {})
+    def _question(self, party_id: str, asked: AskedHeld) -> _Take:
+        answer = self._ask(Party("host", party_id), HELD, asked.as_body())
         return partial(take_what_is_held, self._cosigning, party_id, answer)
 
     def _offer(self, offer: Offer) -> _Take:

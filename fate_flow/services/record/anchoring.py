@@ -140,7 +140,7 @@ def _compared(
 
 def _said_to_be_lost(tx: Transaction, party_id: str, held: Held) -> str:
     """Return what a party says is missing here; empty if nothing. No signature of this party is on these numbers."""
-    lost = not_received(tx, party_id, held.acknowledged)
+    lost = not_received(tx, party_id, held.messages())
     if not lost:
         return ""
     messages = counted(len(lost), "message")

@@ -7,9 +7,10 @@ minute if some of them have said what they hold, and for all its other witnesses
 is given up: the log with it goes on in the next epoch, which cannot contradict anything, and its first entry says so.
 
 A peer may say anything. What this party has signed counts whenever a peer shows it. What nobody has signed, namely
-which messages this party has acknowledged, counts in the first answer alone. So does a head by a key that is not here:
-the home may have been lost with its keys. A peer that was heard once holds up the log with it and no other one, and
-whoever answers what does not fit is asked every ten seconds at most.
+which messages this party has acknowledged, counts in the first answer, and once more a minute later
+(`unsigned_word.py`). A head by a key that is not here counts in the first answer alone: the home may have been lost
+with its keys. A peer that was heard once holds up the log with it and no other one, and whoever answers what does not
+fit is asked every ten seconds at most.
 
 Nothing here sends a request. A caller does so for what `questions` and `offers` return, and hands back the answers.
 """
@@ -18,33 +19,27 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from fate_flow.core.access.fingerprint import fingerprint_of
-from fate_flow.core.access.key_list import WITNESS, KeyState, ed25519_in
-from fate_flow.core.access.replaced_keys import root_ids, signing_keys
+from fate_flow.core.access.key_list import KeyState
 from fate_flow.core.model.errors import BadSettings
-from fate_flow.core.record.checkpoint import (
-    Checkpoint,
-    checked_checkpoint,
-    cosigned_at,
-    read_checkpoint,
-    read_count,
-)
+from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, read_checkpoint, read_count
 from fate_flow.core.record.entry import OWN_LOG, log_with, other_party
 from fate_flow.core.record.log import Head, StoredCheckpoint
-from fate_flow.core.record.note import COSIGNATURE, BadNote, Check, Note, NoteKey, read_note, read_signatures
+from fate_flow.core.record.note import BadNote, Check, NoteKey, read_note
 from fate_flow.core.record.proof import NewCheckpoint
 from fate_flow.core.record.tree import Edge, consistency_from_edge
-from fate_flow.core.record.witness import Seen, witness_name
+from fate_flow.core.record.witness import Seen
 from fate_flow.core.text.phrases import sanitized
-from fate_flow.core.wire.v1.witnessing import Held
+from fate_flow.core.wire.v1.witnessing import AskedHeld, Held
 from fate_flow.services.context.ports import Context
-from fate_flow.services.record.acknowledged import not_received
+from fate_flow.services.record.acknowledged import newest_signed, not_received
 from fate_flow.services.record.checkpoints import LogSigner, place_in, sealed_hashes
 from fate_flow.services.record.epochs import LOST, open_next_epoch
+from fate_flow.services.witnesses.cosignatures import keys_of_witness, with_cosignature
+from fate_flow.services.witnesses.unsigned_word import UnsignedWord
 from fate_flow.store.contract.transaction import Transaction
 
 LOG = logging.getLogger(__name__)
@@ -156,7 +151,7 @@ class Cosigning:
     def __post_init__(self) -> None:
         self._has_looked = self._has_begun_own_anew = False
         self._known_at: dict[str, float] = {}    # when it was known last what a peer holds; also of those that are gone
-        self._believed_once: set[str] = set()    # peers whose word about acknowledgements was taken
+        self._word = UnsignedWord()
 
     # ------------------------------------------------------------------ before the first signature
 
@@ -168,7 +163,12 @@ class Cosigning:
             found = {one: peer for one, peer in self._peers.items() if peer.has_to_be_asked(now)}
             for peer in found.values():
                 peer.asked_since = now if peer.asked_since is None else peer.asked_since
-        return tuple(found)
+            known = [one for one, peer in self._peers.items() if peer.is_known and one not in found]
+        return (*found, *self._word.are_due(known, now))
+
+    def question(self, party_id: str) -> AskedHeld:
+        """Return what a peer is asked."""
+        return self._word.question(party_id, lambda: self.context.read(lambda tx: newest_signed(tx, party_id)))
 
     def stands_by(self) -> None:
         """Note that another process is in charge: silence counts from the next question."""
@@ -189,6 +189,8 @@ class Cosigning:
         now = self.monotonic()
         with self._lock:
             due = [one.due_at() for one in self._peers.values()]
+            again = [self._word.due_at(one) for one, peer in self._peers.items() if peer.is_known]
+            due += [one for one in again if one is not None]
         return max(0.0, min([most, *(one - now for one in due)]))
 
     def _parties(self, tx: Transaction) -> tuple[str, ...]:
@@ -226,6 +228,9 @@ class Cosigning:
         now = self.monotonic()
         with self._lock:
             peer = self._peers.setdefault(party_id, _Peer())
+            self._word.is_silent(party_id, now)
+            if peer.is_known and peer.is_witness:
+                return               # it was asked for its word once more
             peer.ask_at, peer.has_been_asked = now + _AGAIN_SECONDS, True
             peer.asked_since = now if peer.asked_since is None else peer.asked_since
             is_over = peer.is_silent_for(GIVE_UP_SECONDS, now)
@@ -239,6 +244,7 @@ class Cosigning:
     def is_no_witness(self, party_id: str) -> None:
         """The peer keeps no record, so it holds nothing."""
         self._knows(party_id, 0)
+        self._word.says_nothing(party_id)
         with self._lock:
             peer = self._peers[party_id]
             peer.is_witness, peer.ask_at = False, self.monotonic() + _LATER_SECONDS
@@ -250,13 +256,13 @@ class Cosigning:
         if signer is None:
             return
         held = [one for one in (self._held(party_id, text, signer) for text in said.notes) if one is not None]
-        is_first = party_id not in self._believed_once
+        is_first, counts = self._word.is_first(party_id), self._word.counts(party_id, self.monotonic())
         epoch, theirs = _newest([one for one in held if one.is_signed])
         of_no_key = _newest([one for one in held if is_first and not one.is_signed])
 
         def look(tx: Transaction) -> tuple[Head, str, Sequence[str]]:
             head = tx.record_head(log_with(party_id))
-            lost = not_received(tx, party_id, said.acknowledged if is_first else ())
+            lost = not_received(tx, party_id, said.messages() if counts else ())
             why = "has acknowledgements that are not here" if lost else ""
             if _is_ahead(tx, head, *of_no_key):
                 why = "holds a head that no key of this home has signed"
@@ -270,7 +276,7 @@ class Cosigning:
             self._knows(party_id, 0, has_said=True)
         else:
             self._knows(party_id, theirs.size if theirs and epoch == head.epoch else 0, has_said=True)
-        self._believed_once.add(party_id)
+        self._word.is_taken(party_id, self.monotonic(), has_begun_anew=bool(why))
 
     def _own(self) -> LogSigner | None:
         """Return the key of this party; None also for one that cannot be used, which `sign` reports."""
@@ -349,7 +355,7 @@ class Cosigning:
     def _offer(self, tx: Transaction, party_id: str, peer: _Peer) -> Offer | None:
         head = tx.record_head(log_with(party_id))
         newest = tx.newest_checkpoint(head.log, head.epoch)
-        if newest is None or not _witness_keys(tx, party_id):
+        if newest is None or not keys_of_witness(tx, party_id):
             return None
         with self._lock:
             if peer.epoch != head.epoch:         # it has begun anew when it was signed
@@ -422,50 +428,12 @@ class Cosigning:
             kept = tx.checkpoint(log, offer.checkpoint.epoch, offer.checkpoint.size)
             if kept is None:
                 return False             # it was restored away meanwhile
-            note = with_cosignature(read_note(kept.note), text, _witness_keys(tx, offer.party_id), self.check)
+            note = with_cosignature(read_note(kept.note), text, keys_of_witness(tx, offer.party_id), self.check)
             if note is not None:
                 tx.put_checkpoint(log, StoredCheckpoint(kept.epoch, kept.size, str(note), kept.at, kept.edge))
             return note is not None
 
         return self.context.write(act)
-
-
-def with_cosignature(note: Note, text: str, keys: Sequence[NoteKey], check: Check) -> Note | None:
-    """Return the note with what a witness has answered, instead of what it said before; None if the answer has no
-    cosignature of these keys that holds."""
-    try:
-        given = read_signatures(text)
-        for key in keys:
-            mine = tuple(one for one in given if (one.name, one.key_id) == (key.name, key.key_id))
-            if mine and cosigned_at(Note(note.text, mine), key, check) is not None:
-                others = tuple(one for one in note.signatures if (one.name, one.key_id) != (key.name, key.key_id))
-                return Note(note.text, (*others, *mine))
-    except BadNote as error:
-        LOG.warning("a cosignature is not kept: %s", error)
-    return None
-
-
-def _witness_keys(tx: Transaction, party_id: str) -> Sequence[NoteKey]:
-    """Return the keys by which this peer cosigns."""
-    keys = tx.party_keys(party_id)
-    return _note_keys(keys.root_ids(), keys.listed(WITNESS)) if keys is not None else ()
-
-
-def witness_keys(tx: Transaction) -> Mapping[str, Sequence[NoteKey]]:
-    """Return the keys by which peers cosign or have cosigned, as their key lists say, by party id."""
-    found = {}
-    for keys in tx.all_party_keys():
-        replaced = tx.replaced_key_lists(keys.party_id)
-        found[keys.party_id] = _note_keys(root_ids(keys, replaced), signing_keys(keys, replaced, WITNESS))
-    return found
-
-
-def _note_keys(roots: Sequence[str], pems: Sequence[str]) -> Sequence[NoteKey]:
-    raw = [ed25519_in(pem) for pem in pems]
-    return [
-        NoteKey(witness_name(fingerprint_of(root)), one, COSIGNATURE) for root in roots for one in raw
-        if one is not None
-    ]  # fmt: skip
 
 
 def _newest(held: Sequence[_Held]) -> tuple[int, Checkpoint | None]:

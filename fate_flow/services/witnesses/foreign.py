@@ -32,7 +32,8 @@ from fate_flow.core.text.phrases import sanitized
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.checkpoints import LogSigner, origin_of, sealed_hashes
 from fate_flow.services.record.epochs import LOST, open_next_epoch
-from fate_flow.services.witnesses.cosigning import GIVE_UP_SECONDS, IDLE_SECONDS, edge_of, with_cosignature
+from fate_flow.services.witnesses.cosignatures import with_cosignature
+from fate_flow.services.witnesses.cosigning import GIVE_UP_SECONDS, IDLE_SECONDS, edge_of
 from fate_flow.store.contract.transaction import Transaction
 
 LOG = logging.getLogger(__name__)

@@ -20,10 +20,10 @@ from fate_flow.core.record.note import COSIGNATURE, BadNote, Check, NoteKey, Sig
 from fate_flow.core.record.offline.evidence import Evidence
 from fate_flow.core.record.proof import NewCheckpoint, read_new_checkpoint
 from fate_flow.core.record.witness import Seen, seen_in, witness_name
-from fate_flow.core.wire.v1.witnessing import Held
+from fate_flow.core.wire.v1.witnessing import AS_BEFORE, AskedHeld, Held
 from fate_flow.services.context.notifying import notify_of_evidence
 from fate_flow.services.context.ports import Context
-from fate_flow.services.record.acknowledged import last_acknowledged
+from fate_flow.services.record.acknowledged import acknowledged_by
 from fate_flow.services.record.checkpoints import origin_of, place_in
 from fate_flow.store.contract.transaction import Transaction
 
@@ -84,7 +84,7 @@ class Witnessing:
             LOG.error("%s", sentence_of(one))
         return reply
 
-    def held_of(self, caller: str) -> Held:
+    def held_of(self, caller: str, asked: AskedHeld = AS_BEFORE) -> Held:
         """Return what is kept of this peer's logs with this party, also if no record is kept here any more."""
 
         def read(tx: Transaction) -> Held:
@@ -92,7 +92,8 @@ class Witnessing:
             if keys is None:
                 return Held(())
             notes = [note for root in self._roots_of(tx, keys) for note in self._kept(tx, root)]
-            return Held(notes, last_acknowledged(tx, caller))
+            messages = acknowledged_by(tx, caller, asked.after)
+            return Held(notes, [number for number, _ in messages], [answer for _, answer in messages])
 
         return self._context.read(read)
 

@@ -125,7 +125,8 @@ class WitnessParty:
             if other is None:
                 self.cosigning.does_not_answer(other_id)
             else:
-                self.cosigning.holds(other_id, other.witnessing.held_of(self.party_id))
+                asked = self.cosigning.question(other_id)
+                self.cosigning.holds(other_id, other.witnessing.held_of(self.party_id, asked))
 
     def offer(
         self, other: WitnessParty, change: Callable[[Offer], str] = lambda offer: offer.text

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 from fate_flow.core.record import comparison
 from fate_flow.core.record.witness import Seen
+from fate_flow.core.wire.v1.witnessing import AS_BEFORE
 from fate_flow.services.witnesses import cosigning, witnessing
 from fate_flow.services.witnesses.cosigning import Cosigning
+from fate_flow.services.witnesses.unsigned_word import UnsignedWord
+from tests.simulation.world.restored_story import last_seconds_story, restored_story
+from tests.simulation.world.world import World
 
 
 def nobody_is_ahead() -> AbstractContextManager[Any]:
@@ -26,6 +31,11 @@ def nobody_asks_for_acknowledgements() -> AbstractContextManager[Any]:
     return patch.object(cosigning, "not_received", lambda *_: ())
 
 
+def asks_for_the_last_acknowledgements_alone() -> AbstractContextManager[Any]:
+    """As an earlier release: what was sent since a backup was restored hides what is lost."""
+    return patch.object(UnsignedWord, "question", lambda *_: AS_BEFORE)
+
+
 def a_new_epoch_excuses_nothing() -> AbstractContextManager[Any]:
     return patch.object(comparison, "_lost_until", lambda *_: comparison._NOWHERE)
 
@@ -35,11 +45,14 @@ def a_witness_cosigns_everything() -> AbstractContextManager[Any]:
     return patch.object(witnessing, "seen_in", lambda *_: Seen.CONTINUES)
 
 
-RECORD_MUTANTS: Mapping[str, tuple[Callable[[], AbstractContextManager[Any]], bool, int]] = {
-    "nobody is ahead": (nobody_is_ahead, False, 3),
-    "signs before it has asked": (signs_before_it_has_asked, False, 4),
-    "nobody asks for acknowledgements": (nobody_asks_for_acknowledgements, False, 10),
-    "a new epoch excuses nothing": (a_new_epoch_excuses_nothing, False, 0),
-    "a witness cosigns everything": (a_witness_cosigns_everything, True, 1),
+Story = Callable[[int], World]
+
+RECORD_MUTANTS: Mapping[str, tuple[Callable[[], AbstractContextManager[Any]], Story, int]] = {
+    "nobody is ahead": (nobody_is_ahead, restored_story, 3),
+    "signs before it has asked": (signs_before_it_has_asked, restored_story, 4),
+    "nobody asks for acknowledgements": (nobody_asks_for_acknowledgements, restored_story, 10),
+    "asks for the last acknowledgements alone": (asks_for_the_last_acknowledgements_alone, last_seconds_story, 1),
+    "a new epoch excuses nothing": (a_new_epoch_excuses_nothing, restored_story, 0),
+    "a witness cosigns everything": (a_witness_cosigns_everything, partial(restored_story, forks=True), 1),
 }
-"""By name: the bug, whether it needs a liar, and the first seed of `restored_story` that shows it."""
+"""By name: the bug, a story that shows it, and the first seed of it that does."""

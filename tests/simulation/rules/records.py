@@ -17,7 +17,7 @@ from fate_flow.core.record.tree import leaf_hash, root_of
 from fate_flow.services.record.anchoring import verify_all
 from fate_flow.services.record.sealing import seal_new
 from fate_flow.services.record.verifying import Keys, State
-from fate_flow.services.witnesses.cosigning import witness_keys
+from fate_flow.services.witnesses.cosignatures import witness_keys
 from tests.kit.core.signers import has_signed
 
 if TYPE_CHECKING:
@@ -124,7 +124,8 @@ def _not_held(world: World, party: SimParty, witness: SimParty) -> str:
 
 def _not_said(world: World, party: SimParty, witness: SimParty, first: tuple[StoredEntry, ...]) -> str:
     """`first`: the first entry of its newest epoch."""
-    restored = world.restored.get((party.party_id, witness.party_id))
+    pair = (party.party_id, witness.party_id)
+    restored = world.restored.get(pair) or world.forgotten.get(pair)
     if restored is None:
         return ""
     if first[0].kind != Kind.EPOCH:

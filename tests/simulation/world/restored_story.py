@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from tests.kit.job_documents import job
@@ -30,6 +31,34 @@ def restored_story(seed: int, forks: bool = False) -> World:
     for _ in range(draw.randint(1, 2)):
         world.run_for(draw.choice([0.1, 4.0]))
         _submit(world, draw)
+    world.run_for(draw.choice([2, 20]))
+    world.stabilize(180)
+    return world
+
+
+def last_seconds_story(seed: int) -> World:
+    """The record of a party loses its last seconds alone, which mostly nobody has cosigned. It takes jobs before others
+    answer what they hold of it, in half of the stories for seconds. No checkpoint that it has sent before arrives much
+    later: its receiver would hold two pasts. Raises Violation."""
+    draw = Random(f"last seconds {seed}")
+    world = World(seed, parties=draw.choice([2, 3]), cores=8, keeps_record=True)
+    faults = draw.choice([CALM, rough(0.06, 50, 0.0), rough(0.03, 20, 0.01), rough(0.12, 100, 0.0)])
+    world.faults = replace(faults, late_request=0.0, repeat_request=0.0)
+    _submit(world, draw)
+    world.run_for(draw.choice([0.3, 1.5, 4.0]) + draw.random())
+    party = world.parties[draw.choice(world.party_ids)]
+    backup = RecordBackup(party.store)
+    if draw.random() < 0.5:
+        _submit(world, draw)
+    world.run_for(draw.choice([0.05, 0.2, 0.5, 1.0, 2.0]))
+    restore_record(party, backup)
+    is_reached = draw.random() < 0.5
+    if not is_reached:
+        world.unheard.add(party.party_id)
+    for _ in range(draw.randint(1, 3)):
+        _submit(world, draw)
+        world.run_for(draw.choice([0.1, 1.0, 4.0]))
+    world.unheard.clear()
     world.run_for(draw.choice([2, 20]))
     world.stabilize(180)
     return world

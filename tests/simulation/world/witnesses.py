@@ -5,16 +5,16 @@ It draws from random numbers of its own, so a world with a record tells the same
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fate_flow.core.record.checkpoint import read_checkpoint
-from fate_flow.core.record.entry import log_with
+from fate_flow.core.record.entry import Kind, log_with, read_entry
 from fate_flow.core.record.note import read_note
-from fate_flow.core.wire.v1.witnessing import Held
+from fate_flow.core.wire.v1.witnessing import AskedHeld, Held
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.checkpoints import sign_heads
 from fate_flow.services.record.sealing import MOST_AT_ONCE, Seals, put_seals, seals_of
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _STEP, _TIMEOUT, _LATE = 1_000, 1_500, 6_000
+_ALL = 1 << 40
 _HASHING = 7                 # milliseconds between the look at new entries and the transaction that seals them
 _LONGEST_WAIT = 10_000       # until what is new is sealed, whether or not others have answered
 
@@ -52,7 +53,7 @@ class StrangeWitness:
     def __init__(self, true: Witnessing, draw: Random) -> None:
         self._true, self._draw = true, draw
 
-    def held_of(self, caller: str) -> Held:
+    def held_of(self, caller: str, asked: AskedHeld) -> Held:
         notes = self._true.held_of(caller).notes
         return Held(notes[: self._draw.randint(0, len(notes))], (f"{self._draw.getrandbits(128):032x}",))
 
@@ -113,13 +114,13 @@ class SimRecordWork:
             context = self._party.witnessing.context
             with context.store.reading() as tx:
                 seals = seals_of(tx, tx.unsealed_entries(MOST_AT_ONCE), context.clock())
-            self._process.at(self._world.now + _HASHING, partial(self._sign, seals))
+            self._process.at(self._world.now + _HASHING, partial(self._sign, seals, self.cosigning))
         for offer in self.cosigning.offers():
             self._offer(offer)
 
-    def _sign(self, seals: Seals) -> None:
+    def _sign(self, seals: Seals, made_by: Cosigning) -> None:
         """Write the seals that were made of what there was a moment ago, and sign what there is now."""
-        if not self._is_in_charge():
+        if self.cosigning is not made_by or not self._is_in_charge():
             return
         context, keys = self._party.witnessing.context, self._party.witnessing.keys
         with context.store.transaction() as tx:
@@ -129,9 +130,9 @@ class SimRecordWork:
         self.cosigning.has_signed(is_urgent=True)
 
     def _ask(self, party_id: str) -> None:
-        own, cosigning = self._party.party_id, self.cosigning
+        own, cosigning, asked = self._party.party_id, self.cosigning, self.cosigning.question(party_id)
         self._call(
-            party_id, lambda other: other.held_of(own), lambda held: cosigning.holds(party_id, held),
+            party_id, lambda other: other.held_of(own, asked), lambda held: cosigning.holds(party_id, held),
             lambda: cosigning.does_not_answer(party_id),
         )  # fmt: skip
 
@@ -164,7 +165,7 @@ class SimRecordWork:
                     self._process.at(world.now + self._delay(faults.late_reply), lambda: arrive(reply))
 
         self._process.at(world.now + _TIMEOUT, lambda: None if replies else failed())
-        if not {(own, to)} & (world.dead_routes | world.cuts):
+        if own not in world.unheard and not {(own, to)} & (world.dead_routes | world.cuts):
             for probability in (1 - faults.lose_request, faults.repeat_request):
                 if draw.random() < probability:
                     world.at(world.now + self._delay(faults.late_request), deliver)
@@ -178,19 +179,41 @@ class SimRecordWork:
 def restore_record(party: SimParty, backup: RecordBackup) -> None:
     """Put the record of a party back to an older state, as a restored database has it, and begin anew with it.
 
-    Notes who holds more of it than is left."""
+    Notes who holds more of it than is left, and who has acknowledgements of what is not left."""
     backup.restore(party.store)
     world = party.world
-    for other in world.parties.values():
-        if other is not party and _holds_more(other, party):
-            log = log_with(other.party_id)
-            with party.store.reading() as tx:
-                epoch = tx.record_head(log).epoch
-                newest = tx.newest_checkpoint(log, epoch)
-            world.restored[party.party_id, other.party_id] = (epoch, newest.size if newest else 0)
+    for other in (one for one in world.parties.values() if one is not party):
+        log = log_with(other.party_id)
+        with party.store.reading() as tx:
+            epoch = tx.record_head(log).epoch
+            newest = tx.newest_checkpoint(log, epoch)
+        is_left = (epoch, newest.size if newest else 0)
+        if _holds_more(other, party):
+            world.restored[party.party_id, other.party_id] = is_left
+        if _acknowledged(other, party) - _received(party, other):
+            world.forgotten[party.party_id, other.party_id] = is_left
     for server in party.servers:
         if server.record_work is not None:
             server.record_work.restart()
+
+
+def _acknowledged(sender: SimParty, receiver: SimParty) -> set[tuple[object, object]]:
+    """Return the messages of one party that another one has acknowledged, each with its answer."""
+    said = _said(sender, receiver)
+    return {(one["number"], one["answer"]) for one in said if one["kind"] == Kind.ANSWERED and one.get("acknowledged")}
+
+
+def _received(receiver: SimParty, sender: SimParty) -> set[tuple[object, object]]:
+    return {(one["number"], one["answer"]) for one in _said(receiver, sender) if one["kind"] == Kind.RECEIVED}
+
+
+def _said(party: SimParty, other: SimParty) -> list[Mapping[str, Any]]:
+    """Return the entries of the log of a party with another one."""
+    log = log_with(other.party_id)
+    with party.store.reading() as tx:
+        found = [one for epoch in tx.record_epochs(log) for one in tx.sealed_entries(log, epoch, 0, _ALL)]
+        found += [one for one in tx.unsealed_entries(_ALL) if one.log == log]
+    return [read_entry(one.content) for one in found]
 
 
 def _holds_more(witness: SimParty, party: SimParty) -> bool:

@@ -88,6 +88,8 @@ class World:
         self.record_random = random.Random(f"record {seed}")      # of what is only about records
         # whose record was put back, and who holds more of it: the epoch, and how much of it was signed
         self.restored: dict[tuple[str, str], tuple[int, int]] = {}
+        self.forgotten: dict[tuple[str, str], tuple[int, int]] = {}      # by acknowledgements
+        self.unheard: set[str] = set()                            # parties whose requests about records get lost
         self.forkers: set[str] = set()                            # parties that go on in a past that was put back
         self.strange: set[str] = set()                            # parties that answer anything as witnesses
         self.lies: dict[tuple[str, str], Callable[[Command], Command]] = {}      # by initiator and who is lied to

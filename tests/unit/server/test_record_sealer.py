@@ -344,6 +344,7 @@ def test_a_party_that_is_silent_holds_up_no_other_one() -> None:
     is_heard = Event()
 
     def ask(to: Party, endpoint: str, body: Mapping[str, object]) -> Answer:
+        assert body == {"after": ""}, "nothing is signed yet"
         if to.party_id == "10000":
             assert is_heard.wait(30), "the other one was not heard meanwhile"
         return Answer(0, data=Held(()).as_data())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -13,8 +13,31 @@ from fate_flow.core.model.job import Answer
 from fate_flow.core.record.commitment import is_number
 
 SIZE_TYPE = "text/x.tlog.size"       # of the answer to a checkpoint that continues another one than the newest
-_MOST_NOTES, _MOST_NUMBERS, _MOST_EPOCHS = 1_000, 100, 1_000
+MOST_NUMBERS = 1_000                 # of messages that an answer names
+_MOST_NOTES, _MOST_EPOCHS = 1_000, 1_000
 _MOST_INDEX = 2**53 - 1
+
+
+@dataclass(frozen=True)
+class AskedHeld:
+    """What a party asks before it signs. `after`: the number of the newest message of the other party that it has
+    signed; empty: it has signed none. None: it does not say so, as an earlier release."""
+
+    after: str | None = None
+
+    def as_body(self) -> dict[str, str]:
+        return {} if self.after is None else {"after": self.after}
+
+
+AS_BEFORE = AskedHeld()
+
+
+def asked_held(body: Mapping[str, Any]) -> AskedHeld:
+    """Raise BadRequest."""
+    after = body.get("after")
+    if after is not None and after != "" and not is_number(after):
+        raise BadRequest("`after` is not the number of a message: 32 digits of 0-9a-f, or nothing")
+    return AskedHeld(after)
 
 
 @dataclass(frozen=True)
@@ -22,19 +45,29 @@ class Held:
     """What a party says that it has of the log of the asker with it."""
 
     notes: Sequence[str]                 # the newest checkpoint of each epoch, which it has cosigned
-    acknowledged: Sequence[str] = ()     # numbers of its last messages that the asker has acknowledged
+    acknowledged: Sequence[str] = ()     # numbers of its messages that the asker has acknowledged, the newest first
+    answers: Sequence[str] = ()          # the commitment to the answer of each; none from an earlier release
+
+    def messages(self) -> Iterator[tuple[str, str]]:
+        """Yield the number of each acknowledged message and the commitment to its answer, which may be empty."""
+        answers = self.answers if len(self.answers) == len(self.acknowledged) else [""] * len(self.acknowledged)
+        yield from zip(self.acknowledged, answers, strict=True)
 
     def as_data(self) -> dict[str, Any]:
-        return {"checkpoints": list(self.notes), "acknowledged": list(self.acknowledged)}
+        return {
+            "checkpoints": list(self.notes), "acknowledged": list(self.acknowledged), "answers": list(self.answers),
+        }  # fmt: skip
 
 
 def held_in(answer: Answer) -> Held | None:
     """Return what an answer to `held` says; None if it says nothing. Nobody has checked the notes yet. What has not
     the form of a number is left out: numbers go into an entry, whose size has a limit."""
     data = answer.data if answer.is_ok and isinstance(answer.data, Mapping) else {}
-    notes, numbers = _texts(data.get("checkpoints")), _texts(data.get("acknowledged"))
-    known = tuple(one for one in numbers or () if is_number(one))
-    return None if notes is None else Held(notes[:_MOST_NOTES], known[:_MOST_NUMBERS])
+    notes, numbers = _texts(data.get("checkpoints")), _texts(data.get("acknowledged")) or ()
+    said = Held((), numbers, _texts(data.get("answers")) or ())
+    known = [one for one in said.messages() if is_number(one[0])][:MOST_NUMBERS]
+    answers = tuple(answer for _, answer in known) if said.answers else ()
+    return None if notes is None else Held(notes[:_MOST_NOTES], tuple(number for number, _ in known), answers)
 
 
 @dataclass(frozen=True)

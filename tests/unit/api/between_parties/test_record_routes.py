@@ -125,7 +125,10 @@ def test_a_log_of_nobody_is_not_known(world: World) -> None:
 def test_a_caller_without_a_proof_of_its_name_is_refused_as_on_every_route_of_parties(world: World) -> None:
     answer = world.client.post(ADD, data=body(0, 2), headers={"SRC-PARTY-ID": "10000"})
     assert "requires signed requests of party 10000" in answer.json["retmsg"]  # type: ignore[index]
-    assert answered(world, "record/held", {})["data"] == {"checkpoints": [], "acknowledged": []}
+    for asked in ({}, {"after": ""}, {"after": "0" * 32}):
+        nothing = {"checkpoints": [], "acknowledged": [], "answers": []}
+        assert answered(world, "record/held", asked)["data"] == nothing
+    assert "`after` is not the number of a message" in answered(world, "record/held", {"after": "x"})["retmsg"]
 
 
 def test_without_a_record_there_is_no_witness(tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.job import Answer
 from fate_flow.core.record.commitment import number_of
-from fate_flow.core.wire.v1.witnessing import Held, held_in
+from fate_flow.core.wire.v1.witnessing import AS_BEFORE, AskedHeld, Held, asked_held, held_in
 
 NUMBER = number_of(bytes(32))
 
@@ -19,7 +20,9 @@ NUMBER = number_of(bytes(32))
         (Held(("note",), (NUMBER,)).as_data(), Held(("note",), (NUMBER,))),
         ({"checkpoints": []}, Held(())),
         ({"checkpoints": ["a", 1, None], "acknowledged": "no list"}, Held(("a",))),
-        ({"checkpoints": ["a"] * 1_001, "acknowledged": [NUMBER] * 101}, Held(("a",) * 1_000, (NUMBER,) * 100)),
+        ({"checkpoints": ["a"] * 1_001, "acknowledged": [NUMBER] * 1_001}, Held(("a",) * 1_000, (NUMBER,) * 1_000)),
+        (Held((), (NUMBER,), ("answer",)).as_data(), Held((), (NUMBER,), ("answer",))),
+        ({"checkpoints": [], "acknowledged": ["7", NUMBER], "answers": ["a", "b"]}, Held((), (NUMBER,), ("b",))),
         ({"acknowledged": [NUMBER]}, None),
         ([], None),
     ],
@@ -34,3 +37,18 @@ def test_what_is_held_is_read(data: Any, found: Held | None) -> None:
 )
 def test_what_has_not_the_form_of_a_number_is_left_out(number: Any) -> None:
     assert held_in(Answer(0, data={"checkpoints": [], "acknowledged": [number, NUMBER]})) == Held((), (NUMBER,))
+
+
+def test_answers_of_which_it_is_not_clear_to_what_are_not_compared() -> None:
+    assert list(Held((), (NUMBER,), ("a", "b")).messages()) == [(NUMBER, "")]
+
+
+@pytest.mark.parametrize("asked", [AS_BEFORE, AskedHeld(""), AskedHeld(NUMBER)])
+def test_the_question_before_a_signature_is_read(asked: AskedHeld) -> None:
+    assert asked_held(asked.as_body()) == asked
+
+
+@pytest.mark.parametrize("after", [NUMBER.upper(), "9" * 70_000, 7, True, [NUMBER]])
+def test_a_question_after_no_message_is_refused(after: Any) -> None:
+    with pytest.raises(BadRequest, match="`after` is not the number of a message"):
+        asked_held({"after": after})

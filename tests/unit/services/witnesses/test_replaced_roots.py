@@ -21,7 +21,7 @@ from fate_flow.services.record.checkpoints import origin_of
 from fate_flow.services.record.proving import prove
 from fate_flow.services.record.reconciling import LogReader, WholeEpoch, keep_heads, messages_in_both
 from fate_flow.services.record.verifying import Keys, LogReport, State
-from fate_flow.services.witnesses.cosigning import witness_keys
+from fate_flow.services.witnesses.cosignatures import witness_keys
 from tests.kit.core.signers import has_signed
 from tests.kit.services.witness_parties import RecordKeys, WitnessParty, two_parties
 

@@ -72,23 +72,24 @@ def test_a_witness_that_makes_up_acknowledgements_begins_the_logs_anew_once() ->
     assert signed(guest, OWN_LOG) > 0
 
 
-def test_the_word_of_a_witness_about_acknowledgements_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_up = list[tuple[str, ...]]()
+def test_the_word_of_a_witness_about_acknowledgements_is_looked_up_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up = list[tuple[tuple[str, str], ...]]()
 
-    def look_up(tx: Transaction, party_id: str, wanted: Iterable[str]) -> tuple[str, ...]:
+    def look_up(tx: Transaction, party_id: str, wanted: Iterable[tuple[str, str]]) -> tuple[str, ...]:
         looked_up.append(tuple(wanted))
         return ()
 
     monkeypatch.setattr(cosigning, "not_received", look_up)
     guest, _ = two_parties()
-    first = next(MADE_UP)
-    for one in (first, next(MADE_UP)):
+    first, *others = (next(MADE_UP) for _ in range(6))
+    for wait, one in ((0, first), *((30, one) for one in others)):
+        guest.wait(wait)
         guest.cosigning.holds("10000", Held((), one))
-    assert looked_up == [first, ()]
+    assert looked_up == [((*first, ""),), (), ((*others[1], ""),), (), (), ()], "at once, and a minute later"
     guest.restart()
     guest.cosigning.look()
     guest.cosigning.holds("10000", Held((), first))
-    assert looked_up[2:] == [first]
+    assert looked_up[6:] == [((*first, ""),)]
 
 
 def test_what_this_party_has_signed_counts_however_often_its_witness_was_asked() -> None:
