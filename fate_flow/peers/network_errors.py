@@ -1,4 +1,5 @@
-"""Text for people about network errors, without class names of libraries or addresses of objects."""
+"""Errors for answers that do not count, and text for people about network errors: without class names of libraries or
+addresses of objects."""
 
 from __future__ import annotations
 
@@ -12,10 +13,13 @@ from json import JSONDecodeError
 import requests
 from urllib3.exceptions import ReadTimeoutError
 
+from fate_flow.core.text.peer_problems import ITS_STATUS
+from fate_flow.core.text.phrases import sanitized
 from fate_flow.peers.dialed import NotConnected
 from fate_flow.peers.signed_answers import NotProved
 
 _MOST_LETTERS = 300
+_LONGEST_TEXT = 250          # characters of another server's text in a message
 _BY_NUMBER = {
     errno.ECONNREFUSED: "connection refused",
     errno.ECONNRESET: "connection lost",
@@ -106,3 +110,36 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         if isinstance(one, BaseException):
             yield one
             yield from _causes(one)
+
+
+class BadStatus(ValueError):
+    """An answer with an HTTP status that means that nothing was carried out."""
+
+    def __init__(self, status: int, said_by: str, text: object) -> None:
+        self.is_unknown_route = status in (404, 405)
+        what, message = ITS_STATUS if said_by else "HTTP status", _printable(text)
+        super().__init__(f"{what} {status}" + (f": {message}" if message else ""))
+
+
+class Nameless(ValueError):
+    """An answer without the name of its party, which has named itself before."""
+
+    def __init__(self, url: str, text: object) -> None:
+        message = sanitized(text, _LONGEST_TEXT)
+        super().__init__(f"another server, which does not say whose it is, answers at {url}: {message}")
+
+
+class NotBelieved(ValueError):
+    """To the party, the request is not authenticated. Nothing was carried out; it can be once the keys are right."""
+
+    def __init__(self, why: object) -> None:
+        super().__init__(f"not authenticated: {_printable(why)}")
+
+
+def may_know_no_batches(error: Exception) -> bool:
+    """Return whether the answer to a batch may be that of a plain v1 server, which has carried out nothing of it."""
+    return isinstance(error, Nameless) or (isinstance(error, BadStatus) and error.is_unknown_route)
+
+
+def _printable(message: object) -> str:
+    return "".join(one if one.isprintable() else "?" for one in sanitized(message, _LONGEST_TEXT))

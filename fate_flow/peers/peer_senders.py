@@ -26,8 +26,6 @@ from fate_flow.core.metrics.measures import Measures
 from fate_flow.core.metrics.spans import NoSpans, Spans
 from fate_flow.core.model.errors import NOT_AUTHENTICATED, UNREACHABLE
 from fate_flow.core.model.job import Answer, Command, CommandKind
-from fate_flow.core.text.peer_problems import ITS_STATUS
-from fate_flow.core.text.phrases import sanitized
 from fate_flow.core.text.trace import TRACEPARENT, traceparent
 from fate_flow.core.wire.v1.envelope import (
     MOST_VALUES,
@@ -51,7 +49,14 @@ from fate_flow.core.wire.v1.heartbeat import (
 )
 from fate_flow.core.wire.v1.paths import BATCH, HEARTBEAT
 from fate_flow.core.wire.v1.plain_v1 import NO_SUCH_ROUTE, body_for_unknown
-from fate_flow.peers.network_errors import class_of_error, describe_network_error
+from fate_flow.peers.network_errors import (
+    BadStatus,
+    Nameless,
+    NotBelieved,
+    class_of_error,
+    describe_network_error,
+    may_know_no_batches,
+)
 from fate_flow.peers.peer_http import OnRequest, PeerHttp, PeerResponse
 from fate_flow.peers.pinned import PinnedParties
 from fate_flow.peers.send_queue import CLOSED, Jobs, SendQueue, Work
@@ -63,7 +68,6 @@ _LONGEST_ANSWER = 16 * 1024 * 1024
 _NEWEST = 0.2                # the weight of one request in the mean of the times that they take
 _MOST_REQUEST = 16 * 1024 * 1024        # bytes of all documents in a request
 _WITH_DOCUMENTS = frozenset({CommandKind.CREATE, CommandKind.PARAMETERS, CommandKind.STATUS})
-_LONGEST_TEXT = 250          # characters of another server's text in a message
 _NO_ANSWER = (requests.RequestException, ValueError)
 """Errors for an answer that cannot be used: no connection, an error status, or unexpected JSON."""
 
@@ -230,7 +234,7 @@ class PeerSender:
 
     def _do(self, work: Work) -> None:
         if work.hopeless:
-            self.listener.answers([(command, self._unreachable()) for command in work.hopeless])
+            self.listener.answers([(command, self._unreachable(work.why)) for command in work.hopeless])
         if work.heartbeat is not None and not self._is_answered(work.heartbeat):
             with self._wake:
                 self._queue.put_back(work.batch)
@@ -241,8 +245,9 @@ class PeerSender:
             self._send(batch)
         self._queue.done()
 
-    def _unreachable(self) -> Answer:
-        return Answer(UNREACHABLE, f"Federated schedule error, party {self.party_id}: {self._queue.health.error}")
+    def _unreachable(self, why: str = "") -> Answer:
+        why = why or self._queue.health.error
+        return Answer(UNREACHABLE, f"Federated schedule error, party {self.party_id}: {why}")
 
     # ------------------------------------------------------------------ requests
 
@@ -253,12 +258,22 @@ class PeerSender:
             answers = self._request(batch, own)
         except _NO_ANSWER as error:
             self._add_spans(batch, own, begun, [None] * len(batch), class_of_error(error))
+            if len(batch) > 1 and may_know_no_batches(error):
+                self._send_one_by_one(batch)
+                return
             self._failed(batch, describe_network_error(error))
             return
         self._add_spans(batch, own, begun, answers)
         self._answered()
         self._learn(batch, answers)
         self.listener.answers(list(zip(batch, answers, strict=True)))
+
+    def _send_one_by_one(self, batch: Sequence[Command]) -> None:
+        """Send the commands of a batch that was not carried out one by one: the party may have become a plain v1
+        server, which does not know batches, and is known as such once it accepts a job."""
+        with self._wake:
+            self._queue.understands_batches = False
+            self._queue.put_back(batch)
 
     def _add_spans(
         self, batch: Sequence[Command], own: Sequence[str], begun: int, answers: Sequence[Answer | None],
@@ -295,7 +310,7 @@ class PeerSender:
                 self.endpoint_of(command), self._body_of(command), command.kind is CommandKind.CREATE,
                 _traceparent_of(command, own),
             )  # fmt: skip
-        except _BadStatus as error:
+        except BadStatus as error:
             if command.kind is CommandKind.COMPARE and error.is_unknown_route and not self.says_who:
                 return {"retcode": NO_SUCH_ROUTE, "retmsg": str(error)}      # as a plain v1 server answers
             raise
@@ -321,24 +336,23 @@ class PeerSender:
         if other := stranger(response.said_by, self.party_id, self.url):
             raise ValueError(other)
         if not 200 <= response.status < 300:
-            raise _BadStatus(response)
+            raise BadStatus(response.status, response.said_by, _text_of(response))
         document = response.document()
         if not isinstance(document, dict):
             raise ValueError(f"the answer is not an object: {response.body[:200]!r}")
         if document.get("retcode") == NOT_AUTHENTICATED:
-            raise _NotBelieved(document.get("retmsg"))
+            raise NotBelieved(document.get("retmsg"))
         self._check_speaker(response.said_by, document, is_create)
         before = self._round_trip
         self._round_trip = seconds if before is None else before + (seconds - before) * _NEWEST
         return document
 
     def _check_speaker(self, said_by: str, document: Mapping[str, Any], is_create: bool) -> None:
-        """Check that an answer names its party, if the party did so before. Raises ValueError.
+        """Check that an answer names its party, if the party did so before. Raises Nameless.
 
         Only the acceptance of a job without a name shows that the party has become a plain v1 server."""
         if self.says_who and not said_by and not (is_create and document.get("retcode") == 0):
-            message = sanitized(document.get("retmsg"), _LONGEST_TEXT)
-            raise ValueError(f"another server, which does not say whose it is, answers at {self.url}: {message}")
+            raise Nameless(self.url, document.get("retmsg"))
         self.says_who = bool(said_by)
 
     def _is_answered(self, jobs: Jobs) -> bool:
@@ -347,7 +361,7 @@ class PeerSender:
         try:
             data = read_answer(self._post(HEARTBEAT, heartbeat_of(jobs, head[0] if head else ""))).data
         except _NO_ANSWER as error:
-            if isinstance(error, _BadStatus) and error.is_unknown_route and not self.says_who:
+            if isinstance(error, BadStatus) and error.is_unknown_route and not self.says_who:
                 self._is_plain = True
                 self._answered()
                 return True      # a plain v1 peer has no such route, but it has answered
@@ -414,23 +428,6 @@ def _in_one_request(batch: Sequence[Command]) -> Sequence[Command]:
     return batch
 
 
-class _BadStatus(ValueError):
-    """An answer with an HTTP status that means that nothing was carried out."""
-
-    def __init__(self, response: PeerResponse) -> None:
-        self.is_unknown_route = response.status in (404, 405)
-        message = _printable(_text_of(response))
-        what = ITS_STATUS if response.said_by else "HTTP status"
-        super().__init__(f"{what} {response.status}" + (f": {message}" if message else ""))
-
-
-class _NotBelieved(ValueError):
-    """To the party, the request is not authenticated. Nothing was carried out; it can be once the keys are right."""
-
-    def __init__(self, why: object) -> None:
-        super().__init__(f"not authenticated: {_printable(why)}")
-
-
 def _text_of(response: PeerResponse) -> object:
     """Return the text of a refusal; a proxy sends plain text or HTML."""
     try:
@@ -438,10 +435,6 @@ def _text_of(response: PeerResponse) -> object:
     except ValueError:
         return " ".join(response.body.decode("utf-8", "replace").split())
     return document.get("retmsg") if isinstance(document, dict) else ""
-
-
-def _printable(message: object) -> str:
-    return "".join(one if one.isprintable() else "?" for one in sanitized(message, _LONGEST_TEXT))
 
 
 class PeerSenders:

@@ -3,7 +3,8 @@
 Commands are sent in order, several at once if the peer understands batches. A heartbeat goes before them; only the
 newest one is sent. A command that must arrive goes back to the front if it got no answer, and is sent again after
 pauses that double. A command that may fail fails at once; while the party does not answer, it fails without being
-sent. Only `create`, for which a user waits, is sent anyway once `probe_pause` has passed: the party may be back.
+sent. Only `create`, for which a user waits, is sent anyway once `probe_pause` has passed: the party may be back. What
+goes ahead with a `create` (`is_ahead`) is sent in the same request, or not at all.
 
 `now` is in seconds on a monotonic clock. The sender of a server (peer_senders.py) and that of the simulation use the
 same queue; calls from several threads need a lock.
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from fate_flow.core.model.job import Command, CommandKind
+from fate_flow.core.wire.v1.job_bodies import is_ahead
 
 MAY_FAIL = frozenset(
     {
@@ -30,6 +32,8 @@ LONGEST_PAUSE = 5.0
 CLOSED, OPEN, PROBING = "closed", "open", "probing"
 """The circuit to a party: the party answers; it does not, and gets no requests for a pause; it is being asked again."""
 
+_LATE = "is sent only in one request with create"
+
 Jobs = tuple[tuple[str, int], ...]
 """The content of a heartbeat: job ids with their runs."""
 
@@ -41,6 +45,7 @@ class Work:
     hopeless: tuple[Command, ...] = ()
     batch: tuple[Command, ...] = ()
     heartbeat: Jobs | None = None
+    why: str = ""                    # why it is hopeless; empty: the party does not answer
 
 
 @dataclass(frozen=True)
@@ -121,11 +126,23 @@ class SendQueue:
             hopeless = tuple(command for command in self._commands if command.kind in MAY_FAIL)
             self._commands = deque(command for command in self._commands if command.kind not in MAY_FAIL)
             return Work(hopeless)
+        if late := self._take_late():
+            return Work(late, why=_LATE)
         most = MOST_AT_ONCE if self.understands_batches else 1
         batch = tuple(self._commands.popleft() for _ in range(min(most, len(self._commands))))
         heartbeat, self._heartbeat = self._heartbeat, None
         self._is_asking, self._asked_at, self._is_given_up = True, now, False
         return Work(batch=batch, heartbeat=heartbeat)
+
+    def _take_late(self) -> tuple[Command, ...]:
+        """Take the commands that were to go with a `create` which has gone without them."""
+        ahead = [command for command in self._commands if is_ahead(command.body)]
+        if not ahead:
+            return ()
+        invited = {command.job_id for command in self._commands if command.kind is CommandKind.CREATE}
+        late = tuple(command for command in ahead if command.job_id not in invited)
+        self._commands = deque(command for command in self._commands if command not in late)
+        return late
 
     def _is_pausing(self, now: float) -> bool:
         """Return whether the party did not answer, and the pause is not over."""

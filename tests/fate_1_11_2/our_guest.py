@@ -10,6 +10,7 @@ from fate_flow.core.model.errors import UNREACHABLE
 from fate_flow.core.model.job import Answer, Command, Job, TaskKey
 from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.envelope import read_answer
+from fate_flow.core.wire.v1.job_bodies import is_ahead
 from fate_flow.core.wire.v1.paths import endpoint_of
 from fate_flow.core.wire.v1.plain_v1 import body_for_unknown
 from fate_flow.peers.send_queue import MAY_FAIL
@@ -87,6 +88,8 @@ class OurGuest:
     def _answer(self, command: Command) -> Answer:
         if self.is_away:
             return Answer(UNREACHABLE, "no answer in time")
+        if is_ahead(command.body):
+            return Answer(UNREACHABLE, "a plain v1 server takes one command at a time")
         body = json.loads(json.dumps(body_for_unknown(command)))
         given = self.alters(command)
         return read_answer(self.peer.answer(endpoint_of(command), body) if given is None else given)

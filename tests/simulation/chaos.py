@@ -37,6 +37,7 @@ from tests.simulation.troubles import (
     unheard_start,
 )
 from tests.simulation.world.faults import CALM, rough
+from tests.simulation.world.releases import coordinators
 from tests.simulation.world.world import RULES, Violation, World
 
 BOUND = 180.0
@@ -92,7 +93,6 @@ class Style:
 REPLICAS: tuple[Mapping[str, Any], ...] = (
     {}, {"replicas": 2}, {"replicas": 3, "size": 2}, {"replicas": 2, "max_failed_workers": 2},
 )  # fmt: skip
-
 
 ELASTIC: tuple[Mapping[str, Any], ...] = (
     {"replicas": 3, "min_replicas": 1, "max_failed_workers": 1}, {"replicas": 3, "size": 1, "min_replicas": 1},
@@ -163,6 +163,7 @@ class Story:
         self._gpu_draw = Random(f"gpu {seed}")
         self._need_draw = Random(f"need {seed}")
         self._return_draw = Random(f"return {seed}")
+        self._reserves_early = fixed.pop("reserves_early", Random(f"early {seed}").random() < 0.6)
         self._returns = fixed.pop("returns", self._return_draw.choice([0.0, 0.0, 0.7]))     # of jobs that ask for it
         style = _stalled(Random(f"stall {seed}"), style_of(self._draw))
         style = self._style = replace(_with_dead_routes(Random(f"route {seed}"), style), **fixed)
@@ -175,8 +176,7 @@ class Story:
             servers=style.servers, ceilings_at=some_ceilings(Random(f"ceilings {seed}")),
             approval=self._approval(style.parties), gpus=2 if style.gpus else 0, keeps_record=keeps_record,
         )  # fmt: skip
-        self.world.longest_task = style.longest_task
-        self.world.longest_stop = style.longest_stop
+        self.world.longest_task, self.world.longest_stop = style.longest_task, style.longest_stop
         self.settled = 0.0
 
     def _approval(self, parties: int) -> ApprovalRule:
@@ -186,7 +186,7 @@ class Story:
         return ApprovalRule(is_asked, frozenset(spared))
 
     def run(self) -> World:
-        with parsed_once():
+        with parsed_once(), coordinators(reserve_early=self._reserves_early):
             self._happen()
             self.settled = self.world.stabilize(BOUND)
         return self.world

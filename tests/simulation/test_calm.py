@@ -12,6 +12,7 @@ from fate_flow.core.model.spec import Party
 from fate_flow.jobspec.ceilings import Ceilings
 from tests.kit.job_documents import job
 from tests.simulation.world.faults import Faults
+from tests.simulation.world.releases import coordinators
 from tests.simulation.world.world import RULES, World
 
 
@@ -55,6 +56,19 @@ def test_a_job_like_the_one_before_builds_no_query_anew(monkeypatch: pytest.Monk
         monkeypatch.setattr(owner, name, built_by(getattr(owner, name)))
     run_job()
     assert not built
+
+
+@pytest.mark.parametrize(("seed", "reserve_early", "requests"), [(1, True, 2), (1, False, 3), (3, True, 3)])
+def test_a_job_starts_after_two_requests_to_each_host_that_is_known_to_understand_batches(
+    seed: int, reserve_early: bool, requests: int
+) -> None:
+    """The host is asked to reserve as it is invited; a coordinator of an earlier release asks afterwards."""
+    world, hosts = World(seed, parties=3), ["10000", "10001"]
+    with coordinators(reserve_early=reserve_early):
+        job_id = world.submit("9999", job({"guest": ["9999"], "host": hosts}))
+        while [world.status(job_id).get(f"host {one}") for one in hosts] != ["running"] * 2:
+            world.run_for(0.001)
+    assert [world.sent["9999", one] for one in hosts] == [requests] * 2
 
 
 def test_branches_and_edges(store: str) -> None:
@@ -250,7 +264,8 @@ def test_a_hold_that_runs_out_while_another_party_has_started_costs_a_reservatio
         world.run_for(0.001)
     world.cut("9999", "10001")
     world.run_for(RULES.hold / 1000 + 5)
-    assert world.status(job_id) == {"guest 9999": "waiting", "host 10000": "running", "host 10001": "waiting"}
+    # 10001 has reserved as it was invited, and not heard that all have accepted
+    assert world.status(job_id) == {"guest 9999": "waiting", "host 10000": "running", "host 10001": "ready"}
     assert slow.record.taken_back == 1
     world.cuts.clear()
     world.run_for(20)

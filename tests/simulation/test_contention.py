@@ -316,6 +316,10 @@ def waits_at(world: World, initiator: str, host: str, cores: int) -> str:
     return job_id
 
 
+def holds_at(world: World, host: str, job_id: str) -> bool:
+    return world.invariants.seen(world.parties[host]).jobs[JobKey(job_id, Party("host", host))].holds
+
+
 def start_at(world: World, at: str, job_id: str) -> int:
     """Milliseconds of the world's clock at which this party started the job."""
     rows = world.invariants.seen(world.parties[at]).jobs.values()
@@ -392,8 +396,31 @@ def test_the_capacity_of_an_initiator_that_does_not_answer_is_left_to_the_next()
     assert set(world.status(silent).values()) == {"success"}
 
 
+def test_what_was_reserved_with_the_acceptance_is_released_if_the_queue_holds_the_job_back() -> None:
+    """While one party of a job has not answered, a job that the other one has too little capacity for becomes the
+    head."""
+    world = World(3, parties=3, cores=200, rules=replace(RULES, queue_passes=0), cores_at={"10000": 4})
+    world.longest_task = 60_000
+    at_one, at_both = ({"guest": ["9999"], "host": hosts} for hosts in (["10000"], ["10000", "10001"]))
+    runs = world.submit("9999", job(at_one, cores=3))
+    world.run_for(0.5)
+    slow = world.parties["10001"].servers[0].http
+    slow.halt()
+    head = world.submit("9999", job(at_one, cores=3))
+    later = world.submit("9999", job(at_both, cores=1))
+    world.run_for(0.3)
+    assert [holds_at(world, "10000", one) for one in (runs, head, later)] == [True, False, True]
+    slow.go_on()
+    world.run_for(0.1)
+    assert [holds_at(world, "10000", one) for one in (runs, head, later)] == [True, False, False]
+    assert set(world.status(later).values()) == {"waiting"}
+    world.longest_task = 400
+    world.stabilize(200)
+    assert set(world.status(later).values()) == {"success"}
+
+
 def test_cores_that_the_configuration_adds_are_told_of() -> None:
-    world = World(2, parties=3, cores=200, rules=PATIENT, cores_at={"10000": 4})
+    world = World(1, parties=3, cores=200, rules=PATIENT, cores_at={"10000": 4})
     host = world.parties["10000"]
     world.longest_task = 60_000
     world.submit("10001", job({"guest": ["10001"], "host": ["10000"]}, cores=3))

@@ -111,7 +111,8 @@ the party has confirmed the end; or its next attempt in the same run is far off.
 
 SEAT_MOVES: Mapping[SeatStatus, frozenset[SeatStatus]] = {
     SeatStatus.JOINING: frozenset({SeatStatus.JOINED, SeatStatus.REFUSED}) | _OUT,
-    SeatStatus.JOINED: frozenset({SeatStatus.CHECKING}) | _OUT,
+    # to held: the party was asked to reserve with `create`
+    SeatStatus.JOINED: frozenset({SeatStatus.CHECKING, SeatStatus.HELD}) | _OUT,
     SeatStatus.REFUSED: _REJOINS,
     SeatStatus.CHECKING: frozenset({SeatStatus.APPLYING, SeatStatus.JOINED}) | _OUT,
     SeatStatus.APPLYING: frozenset({SeatStatus.HELD, SeatStatus.JOINED}) | _OUT,

@@ -4,12 +4,13 @@ The plan follows from the state alone. So the same view gives the same plan, and
 is a tuple of actions; `services/initiator` carries them out in one transaction and sends the commands after its commit.
 The rollback of a reservation is a plan, not an exception.
 
-The path of a job: it is `ready` while parties accept it, and `waiting` in the queue. When the queue admits it
-(`BeginRound`, the ready signal), every seat is checked and asked to reserve. If one refuses, the others release, and
-the reservation round ends with a reason to wait. If all hold a reservation, every seat is started; when all have
-started, the job is `running`. A job that ends early goes through `stopping`: every seat is told to stop and drains, and
-then the job ends. A rerun (rerun.py) makes the job wait again; it has no reservation round until every party has
-taken its seat in the next run.
+The path of a job: it is `ready` while parties accept it, and `waiting` in the queue. If it is likely to be admitted at
+once, other parties are asked to reserve in the request that invites them, and to release that if it is not admitted.
+When the queue admits it (`BeginRound`, the ready signal), every seat is checked and asked to reserve. If one refuses,
+the others release, and the reservation round ends with a reason to wait. If all hold a reservation, every seat is
+started; when all have started, the job is `running`. A job that ends early goes through `stopping`: every seat is told
+to stop and drains, and then the job ends. A rerun (rerun.py) makes the job wait again; it has no reservation round
+until every party has taken its seat in the next run.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def _plan_ready(view: JobView) -> Iterator[Action]:
         yield from end(view, Reason.PARTY_REFUSED, message, caused_by=str(refused[0].party))
     elif view.job.reason is not None:
         yield from end(view, view.job.reason, view.job.message)
-    elif all(seat.status is SeatStatus.JOINED for seat in view.seats):
+    elif all(seat.status in (SeatStatus.JOINED, SeatStatus.HELD) for seat in view.seats):
         yield MoveJob(JobStatus.WAITING)
         for seat in others(view):
             yield send(view, seat, CommandKind.STATUS, argument=JobStatus.WAITING.value)

@@ -2,6 +2,7 @@
 
 When the queue admits the job (`BeginRound`, the ready signal), every seat is checked and asked to reserve. If one
 refuses, the others release, and the round ends with a reason to wait. If all have reserved, every seat is started.
+A seat may be held before the first round: its party was asked to reserve in the request that invited it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,18 @@ def plan_waiting(view: JobView) -> Iterator[Action]:
         yield from _plan_round(view)
     elif view.may_begin_round:
         yield BeginRound()
-        yield from _ask(view, _next_asked(view, view.seats), view.job.round_number + 1)
+        yield from _ask(view, _next_asked(view, seats_in(view, SeatStatus.JOINED)), view.job.round_number + 1)
+    elif view.job.wait_reason or view.job.hold is not None:
+        yield from _release_early(view)
+
+
+def _release_early(view: JobView) -> Iterator[Action]:
+    """Release what was reserved before the first round: the queue has not admitted the job after all, or a user has put
+    it on hold."""
+    body = Return(view.job.round_number + 1, still_wants=False).as_body()
+    for seat in seats_in(view, SeatStatus.HELD):
+        yield MoveSeat(seat, SeatStatus.JOINED)
+        yield send(view, seat, CommandKind.RETURN, body=body)
 
 
 def _plan_rejoin(view: JobView) -> Iterator[Action]:
@@ -232,4 +244,5 @@ def _start_seats(view: JobView) -> Iterator[Action]:
     held = [seat for seat in others(view) if seat.status is SeatStatus.HELD] or seats_in(view, SeatStatus.HELD)
     for seat in held:
         yield MoveSeat(seat, SeatStatus.STARTING)
-        yield send(view, seat, CommandKind.START, body=RoundBody(view.job.round_number).as_body())
+        started = RoundBody(view.job.round_number, revision=view.job.revision)
+        yield send(view, seat, CommandKind.START, body=started.as_body())

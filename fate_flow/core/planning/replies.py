@@ -23,7 +23,7 @@ from fate_flow.core.wire.v1.job_answers import (
     still_ends,
     why_in,
 )
-from fate_flow.core.wire.v1.job_bodies import End, read_round
+from fate_flow.core.wire.v1.job_bodies import End, is_ahead, read_round
 from fate_flow.core.wire.v1.reports import reports_in
 
 
@@ -41,7 +41,8 @@ def handle_reply(seat: Seat, command: Command, retcode: int, message: str, data:
     """Return what follows from the answer to a job command for the seat that it was sent to.
 
     An answer that no longer fits the seat (late, repeated, of an earlier run) has no effect."""
-    handler = _HANDLERS.get((command.kind, seat.status))
+    handlers = _HANDLERS_AHEAD if is_ahead(command.body) else _HANDLERS
+    handler = handlers.get((command.kind, seat.status))
     if handler is None or command.run != seat.run:
         return ReplyOutcome()
     return handler(seat, command, retcode, message, data if isinstance(data, Mapping) else {})
@@ -129,6 +130,16 @@ def _handle_apply(seat: Seat, command: Command, retcode: int, message: str, data
         return ReplyOutcome(stop=Reason.PARTY_REFUSED, message=f"{seat.party}: {message}")
     why = why_in(data) or message or "refused"
     return ReplyOutcome((MoveSeat(seat, SeatStatus.JOINED, why, _blocker(retcode, data)),))
+
+
+def _handle_check_ahead(seat: Seat, _: Command, retcode: int, __: str, data: Mapping[str, Any]) -> ReplyOutcome:
+    """Handle the answer to a check that was sent with `create`. A party that is not ready is asked again."""
+    return ReplyOutcome(_approved(seat, data) if retcode == 0 else ())
+
+
+def _handle_apply_ahead(seat: Seat, _: Command, retcode: int, __: str, ___: Mapping[str, Any]) -> ReplyOutcome:
+    """Handle the answer to an `apply` that was sent with `create`. A party that has not reserved is asked again."""
+    return ReplyOutcome((MoveSeat(seat, SeatStatus.HELD),) if retcode == 0 else ())
 
 
 def _handle_vain_apply(
@@ -224,6 +235,12 @@ _HANDLERS = {
     (CommandKind.STATUS, SeatStatus.LEAVING): _handle_end,
     (CommandKind.STATUS, SeatStatus.UNCONFIRMED): _handle_end,
 }
+
+_HANDLERS_AHEAD = {
+    (CommandKind.CHECK, SeatStatus.JOINED): _handle_check_ahead,
+    (CommandKind.APPLY, SeatStatus.JOINED): _handle_apply_ahead,
+}
+"""Of commands that were sent with `create`: once the seat is asked as usual, only the answer to that counts."""
 
 
 def must_ask_later(seat: Seat, command: Command, retcode: int, data: Any) -> bool:

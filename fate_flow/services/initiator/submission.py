@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from fate_flow.core.access.authority import PARTY_0
 from fate_flow.core.access.key_list import KeyState
 from fate_flow.core.model.errors import BadDocument, Conflict, Refused
 from fate_flow.core.model.history import HistoryLevel
-from fate_flow.core.model.job import Command, CommandKind, Seat, Task, TaskKey
+from fate_flow.core.model.job import Command, CommandKind, Job, Seat, Task, TaskKey
 from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.core.model.status import SeatStatus, TaskStatus
-from fate_flow.core.wire.v1.job_bodies import Create
+from fate_flow.core.planning.participant.reservation import why_not_ready
+from fate_flow.core.planning.queue import fits
+from fate_flow.core.wire.v1.job_bodies import Create, RoundBody
 from fate_flow.core.wire.v1.queries import effective_in
 from fate_flow.jobspec.effective import capped_text
 from fate_flow.services.context.disclosure import as_given_to, with_disclosure
@@ -21,6 +24,7 @@ from fate_flow.services.context.space import check_space_for_client
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.initiator.plan_actions import Dispatch
 from fate_flow.services.participant.participant import Participant
+from fate_flow.services.participant.reserving import needed_here
 from fate_flow.services.workers.moves import note_version
 from fate_flow.services.workers.placement import request_at
 from fate_flow.services.workers.places import asks_here
@@ -98,6 +102,32 @@ def _take_seat(
             is_own = party.party_id in (unit.context.party_id, PARTY_0)
             given = body if is_own else create_body(as_given_to(document, party.party_id), spec, job_id, incarnations)
             dispatch(unit, Command(CommandKind.CREATE, job_id, party, body=given))
+    for one in _commands_ahead(unit, job_id, spec):
+        dispatch(unit, one)
+
+
+def _commands_ahead(unit: UnitOfWork, job_id: str, spec: JobSpec) -> Iterator[Command]:
+    """Yield the commands to reserve that other parties get with `create`, if the job will not have to wait, as far as
+    is known here. This saves a round trip."""
+    job = unit.tx.job_here(job_id)
+    assert job is not None, "the own seat was just taken"
+    if not _may_start_now(unit, job):
+        return
+    asked = RoundBody(job.round_number + 1, job.queue_key, is_ahead=True)
+    for seat in spec.parties:
+        if seat.party_id in (unit.context.party_id, PARTY_0):
+            continue
+        yield Command(CommandKind.CHECK, job_id, seat, body=replace(asked, is_applied_for=True).as_body())
+        yield Command(CommandKind.APPLY, job_id, seat, body=asked.as_body())
+
+
+def _may_start_now(unit: UnitOfWork, job: Job) -> bool:
+    """Return whether nothing waits in the queue for capacity, and this party could reserve for the job now."""
+    if unit.tx.queue_heads() or why_not_ready(job, unit.tx.intake_hold()) is not None:
+        return False
+    needed = needed_here(unit, job)
+    known = {name: engine for name in needed if (engine := unit.tx.engine(name)) is not None}
+    return all(name in known and fits(claim, known[name].free) for name, claim in needed.items())
 
 
 def _hold_rows(unit: UnitOfWork, job_id: str, party: Party, spec: JobSpec, incarnations: Mapping[str, str]) -> None:

@@ -40,6 +40,7 @@ def forget_seat(unit: UnitOfWork, job: Job) -> Answer:
     """Remove the seat of a job that was refused elsewhere, and with the last seat its files.
 
     The job id stays bound: lines of its log are here, and a job that was invited again may have more."""
+    release(unit, job)      # it may have been reserved for as soon as it was accepted
     unit.tx.forget_seat(job.key)
     if not unit.tx.jobs_here(job.job_id):
         unit.after_commit(RemoveJobFolder(job.job_id))

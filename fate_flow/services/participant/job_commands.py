@@ -146,7 +146,8 @@ def _requeue_here(unit: UnitOfWork, job: Job, round_number: int | None) -> Answe
 
 
 def start(unit: UnitOfWork, command: Command, job: Job) -> Answer:
-    answer = why_not_started(job, read_round(command.body).round_number)
+    asked = read_round(command.body)
+    answer = why_not_started(job, asked.round_number, asked.revision)
     if answer is not None:
         return answer
     unit.note(Event.PARTY_START_ASKED, job_id=job.job_id, **place_of(job))

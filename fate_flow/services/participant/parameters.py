@@ -241,10 +241,12 @@ def _why_not_now(unit: UnitOfWork, job: Job) -> str:
     Between two attempts it can be changed once all parties know that it waits."""
     if job.reason is not None:
         return "is being stopped: flow job rerun begins it again with the new parameters when it is over"
-    all_joined = all(seat.status is SeatStatus.JOINED for seat in unit.tx.seats(job.job_id))
+    seats = unit.tx.seats(job.job_id)
+    all_joined = all(seat.status is SeatStatus.JOINED for seat in seats)
     if job.rerun_signal and not (job.pauses and all_joined):
         return "waits again, and not all of its parties have confirmed that yet: try again in a moment"
-    if job.ready_owner or any(row.holds for row in unit.tx.jobs_here(job.job_id)):
+    is_held = any(seat.status is SeatStatus.HELD for seat in seats)
+    if job.ready_owner or is_held or any(row.holds for row in unit.tx.jobs_here(job.job_id)):
         return "asks for its cores just now: try again in a moment; flow job hold keeps it waiting"
     return ""
 

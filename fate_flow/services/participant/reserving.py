@@ -34,7 +34,7 @@ from fate_flow.core.planning.participant.reservation import (
 from fate_flow.core.planning.queue import fits
 from fate_flow.core.quotas.holding import Held, Left, sum_of
 from fate_flow.core.wire.v1.job_answers import left_data, places_data
-from fate_flow.core.wire.v1.job_bodies import read_return, read_round
+from fate_flow.core.wire.v1.job_bodies import RoundBody, read_return, read_round
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Rules
 from fate_flow.services.context.unit_of_work import UnitOfWork
@@ -52,11 +52,32 @@ def check(unit: UnitOfWork, command: Command, job: Job) -> Answer:
 
 def apply(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     asked = read_round(command.body)
+    return _apply_ahead(unit, job, asked) if asked.is_ahead else _apply(unit, job, asked)
+
+
+def _apply_ahead(unit: UnitOfWork, job: Job, asked: RoundBody) -> Answer:
+    """Reserve for a job that not all have accepted yet. If that is not possible now, nothing is left of the try: the
+    initiator applies when it is the job's turn, and only then does its request become pending."""
+    try:
+        with unit.part():
+            answer = _apply(unit, job, asked)
+            if not answer.is_ok:
+                raise _NotNow
+    except _NotNow:
+        pass
+    return answer
+
+
+class _NotNow(Exception):
+    """The party does not reserve now."""
+
+
+def _apply(unit: UnitOfWork, job: Job, asked: RoundBody) -> Answer:
     round_number = job.claim.round_number if asked.round_number is None else asked.round_number
     if only_renews(job):
         unit.tx.renew_claim(job.key, round_number)
         return _granted(unit, job, job.claim.engine)
-    refusal = why_not_applied(job, asked.revision, unit.tx.intake_hold())
+    refusal = why_not_applied(job, asked.revision, unit.tx.intake_hold(), is_ahead=asked.is_ahead)
     if refusal is not None:
         return refusal
     missing = next((one for one in asked_by_engine(unit, job) if one not in unit.context.engines), None)

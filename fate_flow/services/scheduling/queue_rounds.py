@@ -119,6 +119,8 @@ class QueueRounds:
         else:
             why, (party_id, tag) = behind.text(engine_at(self._context, behind.place)), behind.place
             unit.tx.postpone(row.key, why, party_id, job.blocked_cores, retry_at, tag)
+        if not row.wait_reason:
+            unit.touch(job.job_id)      # to release what parties have reserved with `create`
 
 
 class _OwnCapacity:

@@ -177,9 +177,10 @@ class Maintenance:
             if self._stands_still(("ready", job.key), job.run, rules.ready):
                 unit.note(Event.DETECT_NOTE, text=f"{job.key} was created and never accepted everywhere: removed")
                 forget_seat(unit, job)
-        elif job.status is JobStatus.WAITING and job.holds:
-            if self._stands_still(("hold", job.key), job.claim, hold_of(rules, job)):
-                self._take_back(unit, job)
+            else:
+                self._watch_reservation(unit, job)
+        elif job.status is JobStatus.WAITING:
+            self._watch_reservation(unit, job)
         elif job.status in (JobStatus.RUNNING, JobStatus.STOPPING):
             counter = heartbeats.get(job.initiator.party_id, 0)
             is_own = job.initiator.party_id in (unit.context.party_id, "0")
@@ -189,6 +190,11 @@ class Maintenance:
                 end_job_here(unit, job, Reason.INITIATOR_LOST, text)
                 if job.status is JobStatus.RUNNING:
                     tell_given_up(unit, job)
+
+    def _watch_reservation(self, unit: UnitOfWork, job: Job) -> None:
+        """Release a reservation that its initiator neither starts nor renews."""
+        if job.holds and self._stands_still(("hold", job.key), job.claim, hold_of(unit.context.rules, job)):
+            self._take_back(unit, job)
 
     def _ask_of_waiting_copies(self, unit: UnitOfWork) -> None:
         """Ask for the standing of some waiting copies from time to time, to find those that their initiator has
@@ -231,7 +237,7 @@ def _released_while_waiting(unit: UnitOfWork, job: Job) -> bool:
         with unit.part():
             done = release(unit, job)
             now = unit.tx.job(job.key)
-            if now is not None and now.status is not JobStatus.WAITING:
+            if now is not None and now.status not in (JobStatus.READY, JobStatus.WAITING):
                 raise Conflict
             return done
     except Conflict:

@@ -13,6 +13,7 @@ from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.participant import participant as participant
 from fate_flow.services.participant.participant import Participant
 from tests.kit.job_documents import BOTH
+from tests.kit.services.ahead import drop_what_goes_ahead
 from tests.kit.services.hand_server import HandServer
 from tests.kit.values import GUEST, HOST, JOB_ID
 
@@ -25,13 +26,17 @@ class Initiator(HandServer):
         self.side = Coordinator(Participant(), "owner")
 
     def submit(
-        self, document: Any = BOTH, request_id: str = JOB_ID, job_id: str = JOB_ID, whole: Collection[str] | None = None
-    ) -> str:
-        """`whole`: the parties that get the whole document; None: all do."""
+        self, document: Any = BOTH, request_id: str = JOB_ID, job_id: str = JOB_ID,
+        whole: Collection[str] | None = None, asks_ahead: bool = False,
+    ) -> str:  # fmt: skip
+        """`whole`: the parties that get the whole document; None: all do. `asks_ahead`: another party is asked to
+        reserve in the request with `create`."""
         parsed = self.parsed(document)
         with self.unit() as unit:
             known = self.side.take_submit(unit, job_id, parsed, request_id, whole)
             self.side.advance(unit, known)
+            if not asks_ahead:
+                drop_what_goes_ahead(unit.tx)
         return known
 
     def advance(self, may_begin_round: bool = False) -> None:

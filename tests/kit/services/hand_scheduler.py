@@ -13,6 +13,7 @@ from fate_flow.services.scheduling.events import Answered, JobChanged, OutboxFil
 from fate_flow.services.scheduling.scheduler import Scheduler
 from fate_flow.store.values import Document
 from tests.kit.job_documents import BOTH, job
+from tests.kit.services.ahead import drop_what_goes_ahead
 from tests.kit.services.fakes import HandTransport
 from tests.kit.services.hand_server import HandServer
 from tests.kit.values import GUEST, HOST, JOB_ID, NOW
@@ -52,6 +53,7 @@ def submit(process: Process, job_id: str = JOB_ID, document: Document = BOTH, ac
     with server.unit() as unit:
         side.take_submit(unit, job_id, server.parsed(document), job_id)
         side.advance(unit, job_id)
+        drop_what_goes_ahead(unit.tx)
     process.scheduler.step([OutboxFilled(), JobChanged(job_id)])
     if accept:
         process.answer(K.CREATE, Answer(data={"extensions": {}}), job_id)

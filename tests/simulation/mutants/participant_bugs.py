@@ -53,6 +53,16 @@ def starts_without_a_hold() -> Iterator[None]:
         yield
 
 
+def forgets_what_it_has_reserved() -> AbstractContextManager[Any]:
+    """The row of a job that another party refuses goes, and its cores stay in use."""
+
+    def forget(unit: UnitOfWork, job: Any) -> Any:
+        unit.tx.forget_seat(job.key)
+        return job_commands.OK
+
+    return patch.object(job_commands, "forget_seat", forget)
+
+
 def starts_a_worker_for_each_request() -> AbstractContextManager[Any]:
     keep = participant._HANDLERS[CommandKind.TASK_START]
 

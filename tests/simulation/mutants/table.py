@@ -49,7 +49,8 @@ class Mutant:
 
 
 _HOLDS = {"holds": 1.0, "approvals": 0.0, "is_crowded": True, "parties": 3, "cores": 2, "longest_task": 400}
-_LONG_ROUNDS = _HOLDS | {"delay": 200, "is_gentle": False, "trouble": 0.0, "crash": 0.0}
+_EARLY = {"reserves_early": True}
+_LONG_ROUNDS = _HOLDS | {"delay": 200, "is_gentle": False, "trouble": 0.0, "crash": 0.0, "reserves_early": False}
 _APPROVALS = _HOLDS | {"holds": 0.0, "approvals": 1.0}
 _STALLS = {"servers": 2, "trouble": 0.8, "troubles": (stall,), "longest_task": 8_000}
 _GPUS = {"gpus": 0.7}
@@ -136,7 +137,7 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("a reservation round before all know of the rerun", rerun_bugs.has_a_reservation_round_before_all_know,
                _RERUNS, first=20),
         Mutant("commands of the last run count", rerun_bugs.commands_of_the_last_run_count,
-               _LATE_RERUNS, within=50),
+               _LATE_RERUNS, first=78),
         Mutant("who has started is not told to wait", initiator_bugs.who_has_started_is_not_told_to_wait,
                _UNHEARD, first=13),
         Mutant("a long wait keeps the cores", rerun_bugs.a_long_wait_keeps_the_cores, _BROKEN, first=62),
@@ -157,7 +158,7 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("a share succeeds with its first worker", program_bugs.a_share_succeeds_with_its_first_worker,
                _PROGRAMS),
         Mutant("what one party made is published at once", program_bugs.what_one_party_made_is_published_at_once,
-               _PROGRAMS, first=51),
+               _PROGRAMS, first=151),
         Mutant("elastic workers stay whoever waits", program_bugs.elastic_workers_stay, _ELASTIC, first=20),
         Mutant("elastic workers begin while others wait", program_bugs.elastic_workers_begin_while_others_wait,
                _ELASTIC, first=20),
@@ -166,7 +167,8 @@ MUTANTS: dict[str, Mutant] = {
                _ELASTIC, store="sqlite"),
         Mutant("durations by the wall clock", queue_bugs.durations_by_the_wall_clock, _CLOCKS, first=36),
         Mutant("the last in the queue goes first", queue_bugs.youngest_first, _CROWD, first=24),
-        Mutant("a held job goes on in its reservation round", queue_bugs.a_held_job_goes_on, _LONG_ROUNDS, first=102),
+        Mutant("forgets what it has reserved", participant_bugs.forgets_what_it_has_reserved, _EARLY),
+        Mutant("a held job goes on in its reservation round", queue_bugs.a_held_job_goes_on, _LONG_ROUNDS, first=74),
         Mutant("a held job has reservation rounds", queue_bugs.a_held_job_has_reservation_rounds, _HOLDS, first=36),
         Mutant("reserves without approval", queue_bugs.reserves_without_approval, _APPROVALS, first=4),
         Mutant("nobody looks whether it is approved", queue_bugs.nobody_looks_again, _APPROVALS, first=31),

@@ -59,6 +59,8 @@ class Invariants(Rules):
                 self._task_changed(party, old, task)
         waits, has_returned = refused(seen, changes), has_released(seen, changes)
         seen.take(changes)
+        for job in changes.jobs.values():
+            self._check_nothing_is_kept_in_vain(seen, job)
         self.capacity.check_books(party, seen)
         self.capacity.check_elastic(party, seen, changes, waits, has_returned)
         if owner and has_written and party.books.schedules() != owner:
@@ -120,6 +122,15 @@ class Invariants(Rules):
         ):
             self._fail(f"{new.key} was on hold and is {new.status.value} in reservation round {new.round_number}")
 
+    def _check_nothing_is_kept_in_vain(self, seen: Seen, job: Job | None) -> None:
+        """A job that the queue holds back has reserved nothing at any party."""
+        if job is None or not job.is_initiator or job.status is not JobStatus.WAITING or job.ready_owner:
+            return
+        if job.wait_reason or job.hold is not None:
+            for seat in seen.seats.values():
+                if seat.job_id == job.job_id and seat.status is SeatStatus.HELD:
+                    self._fail(f"{job.key} waits, and {seat.party} keeps what it has reserved")
+
     def _check_order(self, seen: Seen, changes: Changes, old: Job | None, new: Job | None) -> None:
         """Nobody who needs the same parties is left standing before a job that is given its reservation round."""
         if old is None or new is None or new.round_number == old.round_number:
@@ -146,8 +157,11 @@ class Invariants(Rules):
             self._fail(f"{new.key} is {new.status.value}, and nobody has lied: {new.message}")
         if old.status in JOB_END:
             self._fail(f"{new.key} had ended as {old.status.value} and is {new.status.value}")
-        if not may_move(old.status, new.status):
+        through = _passed_at_once(old, new)
+        if not may_move(old.status, new.status) and through is None:
             self._fail(f"{new.key} went from {old.status.value} to {new.status.value}")
+        if through is not None and not party.record.has_job(new.job_id, through.value):
+            self._fail(f"{new.key} went through {through.value} without a record")
         if not party.record.has_job(new.job_id, new.status.value):
             self._fail(f"{new.key} went from {old.status.value} to {new.status.value} without a record")
         if old.status is JobStatus.RUNNING and new.status is JobStatus.WAITING and new.holds:
@@ -183,7 +197,7 @@ class Invariants(Rules):
             self._fail(f"{old.key} is {old.status.value} and went from revision {old.revision} to {new.revision}")
 
     def _job_forgotten(self, old: Job) -> None:
-        if old.holds or old.round_number or old.status in (JobStatus.RUNNING, JobStatus.STOPPING, JobStatus.SUCCESS):
+        if old.round_number or old.status in (JobStatus.RUNNING, JobStatus.STOPPING, JobStatus.SUCCESS):
             self._fail(f"{old.key} was forgotten while it was {old.status.value}")
 
     @contextmanager
@@ -435,3 +449,9 @@ def _rounds(batch: Sequence[Command], kind: CommandKind) -> dict[JobKey, int]:
     return {
         JobKey(one.job_id, one.to): int(one.body["turn"]) for one in batch if one.kind is kind and "turn" in one.body
     }
+
+
+def _passed_at_once(old: Job, new: Job) -> JobStatus | None:
+    """Return the status that a job passes through in one transaction: one request says that all have accepted it, and
+    that it starts."""
+    return JobStatus.WAITING if (old.status, new.status) == (JobStatus.READY, JobStatus.RUNNING) else None

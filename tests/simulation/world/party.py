@@ -354,8 +354,8 @@ class Server:
             self.party.world.hints["sent"] += len(hints)
             life = f"{self.scheduling.name} {self.scheduling.life}"
             self.party.world.invariants.capacity.sends_capacity_notices(self.party, life, hints)
-        for command in commands:
-            self._sender(command.to.party_id).post(command)
+        for to in dict.fromkeys(command.to.party_id for command in commands):
+            self._sender(to).post([command for command in commands if command.to.party_id == to])
 
     def heartbeat(self, party_id: str, jobs: Jobs) -> None:
         self._sender(party_id).beat(jobs)

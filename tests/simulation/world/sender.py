@@ -27,11 +27,12 @@ class SimSender:
         self._server = server
         self._world = server.party.world
         self._process = server.scheduling
-        self._queue = SendQueue(self._world.rules.party_silence / 1000)
+        knows_it = self._world.seed % 3 > 0      # from a job or a heartbeat before
+        self._queue = SendQueue(self._world.rules.party_silence / 1000, understands_batches=knows_it)
         self._is_busy = False
 
-    def post(self, command: Command) -> None:
-        self._queue.post([command])
+    def post(self, commands: Sequence[Command]) -> None:
+        self._queue.post(commands)
         self._pump()
 
     def beat(self, jobs: Jobs) -> None:
@@ -89,6 +90,7 @@ class SimSender:
         def failed(why: str) -> None:
             self._failed(batch, why)
 
+        self._world.sent[self._server.party.party_id, self.to] += 1
         text = ", ".join(f"{one.kind.value} {one.task}" for one in batch)
         self._call(
             text, lambda use_cases: self._serve(use_cases, batch), answered, failed, lambda _: self._receive(batch, _)

@@ -96,6 +96,7 @@ class World:
         self.reruns = 0                                           # requests that were taken
         self.hints: Counter[str] = Counter()                      # that a party has capacity: sent, heeded, declined
         self.requests: Counter[str] = Counter()                   # others that were
+        self.sent: Counter[tuple[str, str]] = Counter()           # requests with commands, by sender and receiver
         self.acted: Counter[str] = Counter()                      # what rules of jobs did
         self.rejected: set[str] = set()                           # jobs that some party did not want
         self.approval = approval

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -88,6 +89,28 @@ def test_a_party_that_accepts_a_job_as_a_plain_v1_one_is_one(
     assert recorder.retcodes(1) == [0 if is_taken else UNREACHABLE]
     assert sender.says_who is not is_taken
     sender.close()
+
+
+AHEAD = {"is_ahead": True}
+NO_ROUTE: Reply = 200, b'{"retcode": 100, "retmsg": "404 Not Found"}'       # as FATE says it
+
+
+@pytest.mark.parametrize("reply", [NO_ROUTE, (404, b"<html>"), (405, b"")])
+def test_a_party_that_has_become_a_plain_v1_one_is_found_out_by_a_batch(
+    reply: Reply, peer: Peer, recorder: Recorder, sender: PeerSender
+) -> None:
+    """Nothing of the batch is lost: the job is accepted, and what goes ahead with `create` alone is dropped."""
+    peer.says_who = "10000"
+    sender.beat(())
+    recorder.ended.get(timeout=WAIT)
+    peer.says_who = ""
+    peer.replies.put(reply)
+    create, *ahead = commands(3)
+    sender.post([replace(create, kind=K.CREATE), *(replace(one, kind=K.APPLY, body=AHEAD) for one in ahead)])
+    assert recorder.retcodes(3) == [0, UNREACHABLE, UNREACHABLE]
+    assert peer.paths == ["/party/heartbeat", "/party/batch", "/party/0"]
+    assert sender.state().is_answering
+    assert not sender.says_who
 
 
 CONF = {"dsl_version": 2, "job_parameters": {"common": {"task_cores": 1}, "role": {}}, "component_parameters": {}}

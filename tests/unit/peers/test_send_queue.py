@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fate_flow.core.model.job import Command, CommandKind
@@ -40,6 +42,27 @@ def test_commands_leave_in_order_one_by_one_until_the_peer_understands_several()
     assert queue.take(0).batch == (B, C)
     many = tuple(map(a_command, range(MOST_AT_ONCE + 1)))
     assert [len(queue.take(0).batch) for queue in [a_queue(*many)] for _ in range(2)] == [MOST_AT_ONCE, 1]
+
+
+def ahead(number: int, kind: CommandKind = K.APPLY) -> Command:
+    return replace(a_command(number, kind), body={"is_ahead": True})
+
+
+def test_what_goes_ahead_leaves_in_one_request_with_create_or_not_at_all() -> None:
+    check, apply = ahead(6, K.CHECK), ahead(7)
+    assert a_queue(CREATE, check, apply, A).take(0).batch == (CREATE, check, apply, A)
+    alone = a_queue(CREATE, check, apply, A, understands_batches=False)
+    assert alone.take(0).batch == (CREATE,)
+    alone.understands_batches = True
+    assert alone.take(0) == Work((check, apply), why="is sent only in one request with create")
+    assert alone.take(0).batch == (A,)
+
+
+def test_what_went_ahead_and_got_no_answer_is_not_sent_again() -> None:
+    check, apply = ahead(6, K.CHECK), ahead(7)
+    queue = a_queue(CREATE, check, apply)
+    assert queue.failed(queue.take(0).batch, "refused", 0).lost == (CREATE, check, apply)
+    assert not queue.has_work(LONGEST_PAUSE)
 
 
 def test_the_newest_heartbeat_alone_goes_before_the_commands() -> None:

@@ -35,10 +35,10 @@ def answer_check(job: Job, revision: int, hold: Hold | None) -> Answer:
     `revision`: that of the initiator's parameters; `hold`: of all new reservations at this party."""
     if job.is_final:
         return Answer(103, f"{job.key} is {job.status.value}")
-    return _why_not_current(job, revision) or why_not_ready(job, hold) or _ready(job)
+    return why_not_current(job, revision) or why_not_ready(job, hold) or _ready(job)
 
 
-def _why_not_current(job: Job, revision: int) -> Answer | None:
+def why_not_current(job: Job, revision: int) -> Answer | None:
     """Return the refusal of a command of an initiator whose parameters are newer; None if the row has them."""
     if revision <= job.revision:
         return None
@@ -77,17 +77,19 @@ def is_awaited(job: Job) -> bool:
 
 def only_renews(job: Job) -> bool:
     """Return whether an `apply` finds the reservation made: it only renews it."""
-    return job.holds and job.status in (JobStatus.WAITING, JobStatus.RUNNING)
+    return job.holds and job.status in (JobStatus.READY, JobStatus.WAITING, JobStatus.RUNNING)
 
 
-def why_not_applied(job: Job, revision: int, hold: Hold | None) -> Answer | None:
+def why_not_applied(job: Job, revision: int, hold: Hold | None, *, is_ahead: bool = False) -> Answer | None:
     """Return the refusal of an `apply` that does not depend on the capacity; None if there is none.
 
     It refuses whatever the check refuses: the initiator may send both in one request. `revision`: that of the
-    initiator's parameters; `hold`: of all new reservations at this party."""
-    if job.status is not JobStatus.WAITING:
-        return Answer(103, f"{job.key} is {job.status.value}, not waiting")
-    return _why_not_current(job, revision) or why_not_ready(job, hold)
+    initiator's parameters; `hold`: of all new reservations at this party; `is_ahead`: it came with `create`. One of
+    these that comes late reserves nothing."""
+    wanted = JobStatus.READY if is_ahead else JobStatus.WAITING
+    if job.status is not wanted:
+        return Answer(103, f"{job.key} is {job.status.value}, not {wanted.value}")
+    return why_not_current(job, revision) or why_not_ready(job, hold)
 
 
 @dataclass(frozen=True)

@@ -147,6 +147,7 @@ class RoundBody:
     order: int | None = None             # the job's place in the queue of its initiator
     revision: int = 0                    # how often the parameters were changed
     is_applied_for: bool = False         # of a check: `resource/apply` follows at once, not after the answer
+    is_ahead: bool = False               # it is sent with `create`, in one request, or not at all
 
     def as_body(self) -> dict[str, Any]:
         return {
@@ -154,16 +155,25 @@ class RoundBody:
             **({} if self.order is None else {"order": self.order}),
             **({"revision": self.revision} if self.revision else {}),
             **({_APPLIED_FOR: True} if self.is_applied_for else {}),
+            **({_AHEAD: True} if self.is_ahead else {}),
         }
 
 
 _APPLIED_FOR = "is_applied_for"
+_AHEAD = "is_ahead"
 
 
 def read_round(body: Mapping[str, Any]) -> RoundBody:
     """Raises BadRequest."""
     is_applied_for = body.get(_APPLIED_FOR) is True
-    return RoundBody(whole_in(body, "turn"), order_in(body), whole_in(body, "revision") or 0, is_applied_for)
+    return RoundBody(
+        whole_in(body, "turn"), order_in(body), whole_in(body, "revision") or 0, is_applied_for, is_ahead(body)
+    )  # fmt: skip
+
+
+def is_ahead(body: Mapping[str, Any]) -> bool:
+    """Return whether the command with this body is sent with the `create` of its job, before that is answered."""
+    return body.get(_AHEAD) is True
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,28 @@ def test_a_party_that_was_asked_for_its_cores_with_the_check_is_not_asked_again(
 
 
 @pytest.mark.parametrize("retcode", RETCODES)
+def test_a_party_that_was_asked_with_create_is_held_if_it_has_reserved_and_else_asked_again(retcode: int) -> None:
+    outcome = handled(CommandKind.APPLY, S.JOINED, retcode, is_ahead=True)
+    assert outcome == ReplyOutcome((MoveSeat(a_seat(HOST, S.JOINED), S.HELD),) if retcode == 0 else ())
+
+
+@pytest.mark.parametrize("retcode", RETCODES)
+def test_the_approval_of_a_party_that_was_asked_with_create_is_noted(retcode: int) -> None:
+    outcome = handled(CommandKind.CHECK, S.JOINED, retcode, data={"approved": "approved by ann"}, is_ahead=True)
+    texts = [action.text for action in outcome.actions if isinstance(action, NoteApproval)]
+    assert texts == (["approved by ann"] if retcode == 0 else [])
+    assert len(outcome.actions) == len(texts)
+    assert not handled(CommandKind.CHECK, S.JOINED, data={"approved": "approved by ann"}).actions, "a late answer"
+
+
+@pytest.mark.parametrize("kind", [CommandKind.CHECK, CommandKind.APPLY])
+def test_once_a_party_is_asked_as_usual_what_was_sent_with_create_means_nothing(kind: CommandKind) -> None:
+    for status in set(SeatStatus) - {S.JOINED}:
+        for retcode in RETCODES:
+            assert handled(kind, status, retcode, is_ahead=True) == ReplyOutcome(), (status, retcode)
+
+
+@pytest.mark.parametrize("retcode", RETCODES)
 def test_what_was_reserved_although_the_check_failed_is_given_back(retcode: int) -> None:
     outcome = handled(CommandKind.APPLY, S.JOINED, retcode, order=4)
     assert sent(outcome) == ([(CommandKind.RETURN, 7)] if retcode in (0, UNREACHABLE) else [])

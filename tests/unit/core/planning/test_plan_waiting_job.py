@@ -40,6 +40,11 @@ def test_accepted_everywhere_it_waits_and_the_others_are_told() -> None:
     assert found == [MoveJob(JobStatus.WAITING), *described]
 
 
+def test_who_has_reserved_already_is_told_the_same() -> None:
+    found = plan(ready(a_seat(GUEST), a_seat(HOST, SeatStatus.HELD)))
+    assert found == [MoveJob(JobStatus.WAITING), to(HOST, CommandKind.STATUS, "waiting")]
+
+
 def test_a_refusal_ends_it_everywhere_at_once_also_where_nobody_has_answered_yet() -> None:
     own, refused, late = (
         a_seat(GUEST),
@@ -87,6 +92,25 @@ def test_its_reservation_round_begins_with_the_own_seats_since_a_refusal_there_c
         MoveSeat(own_host, SeatStatus.CHECKING),
         to(OWN_HOST, CommandKind.CHECK, turn=5, order=0),
     ]
+
+
+def test_what_is_reserved_before_the_first_reservation_round_is_not_asked_for() -> None:
+    own, held, host = a_seat(GUEST), a_seat(OTHER, SeatStatus.HELD), a_seat(HOST)
+    assert plan(replace(waiting(own, held, host), may_begin_round=True)) == [
+        BeginRound(), MoveSeat(own, SeatStatus.CHECKING), to(GUEST, CommandKind.CHECK, turn=1, order=0),
+    ]  # fmt: skip
+    own = replace(own, status=SeatStatus.HELD)
+    assert moves(plan(in_round(own, held, host)), MoveSeat) == [MoveSeat(host, SeatStatus.CHECKING)]
+    assert moves(plan(in_round(own, held)), MoveSeat) == [MoveSeat(held, SeatStatus.STARTING)]
+
+
+@pytest.mark.parametrize("why", [{"wait_reason": "stands behind job 7"}, {"hold": Hold("later", "ann", NOW, 0)}])
+def test_it_is_released_if_the_job_has_to_wait_after_all(why: dict[str, Any]) -> None:
+    held, host = a_seat(OTHER, SeatStatus.HELD), a_seat(HOST)
+    assert plan(waiting(a_seat(GUEST), held, host)) == [], "the queue has not looked at it yet"
+    assert plan(waiting(a_seat(GUEST), held, host, **why)) == [
+        MoveSeat(held, SeatStatus.JOINED), to(OTHER, CommandKind.RETURN, turn=1, still_wants=False),
+    ]  # fmt: skip
 
 
 def test_then_all_others_are_asked_side_by_side() -> None:
@@ -239,6 +263,9 @@ def test_held_everywhere_the_others_start_first_and_the_own_seat_last() -> None:
     started = [replace(seat, status=SeatStatus.STARTED) for seat in (host, other)]
     assert plan(in_round(own, *started)) == [MoveSeat(own, SeatStatus.STARTING), to(GUEST, CommandKind.START, turn=3)]
     assert plan(in_round(replace(own, status=SeatStatus.STARTED), *started)) == []
+    view = in_round(own, host)
+    view = replace(view, job=replace(view.job, revision=2))
+    assert plan(view)[1:] == [to(HOST, CommandKind.START, turn=3, revision=2)], "the parameters that it must have"
 
 
 def test_a_hold_that_ran_out_before_anybody_started_sends_the_job_back_to_waiting() -> None:

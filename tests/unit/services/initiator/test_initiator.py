@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from fate_flow.core.model.errors import BadDocument, Conflict, FlowError, JobNotFound, Refused
 from fate_flow.core.model.history import HistoryLevel
-from fate_flow.core.model.job import Answer, Command
+from fate_flow.core.model.job import Answer, Command, Hold
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
@@ -25,7 +26,7 @@ from tests.kit.services.hand_initiator import Initiator, accepted, report, runni
 from tests.kit.services.hand_server import worker_of
 from tests.kit.services.party_commands import DOCUMENT
 from tests.kit.services.sights import FAILED, RUNS, made
-from tests.kit.values import GUEST, HOST, JOB_ID, NOW
+from tests.kit.values import GUEST, HOST, JOB_ID, NOW, a_job
 
 
 def seats_in_history(guest: Initiator) -> list[tuple[str, str, str, str]]:
@@ -143,6 +144,88 @@ def test_the_way_of_a_job_to_success() -> None:
     assert guest.sent() == ["10000 task status success", "10000 update", "10000 status success"]
     guest.answer(K.STATUS)
     assert guest.seat() is SeatStatus.LEFT
+
+
+AHEAD = ["10000 create", "10000 dependence/check", "10000 resource/apply"]
+
+
+def reserved_ahead() -> Initiator:
+    """The host has carried out all that came in the request with `create`."""
+    guest = Initiator()
+    guest.submit(asks_ahead=True)
+    assert guest.sent() == AHEAD
+    with guest.unit() as unit:
+        for one in guest.outbox():
+            assert unit.tx.take_command(one.id)
+            guest.side.on_answer(unit, one, Answer(data={"extensions": {}, "lease_seconds": 60}))
+        guest.settle(unit)
+    assert guest.sent() == ["10000 status waiting"]
+    return guest
+
+
+def test_a_party_that_reserves_in_the_request_that_invites_it_is_asked_two_times_until_the_job_runs() -> None:
+    guest = reserved_ahead()
+    assert (guest.status, guest.seat()) == (JobStatus.WAITING, SeatStatus.HELD)
+    guest.advance(may_begin_round=True)
+    assert guest.sent() == ["10000 status waiting", "10000 start"]
+    guest.answer(K.START)
+    assert (guest.status, guest.job(GUEST).round_number) == (JobStatus.RUNNING, 1)
+
+
+def test_its_refusal_to_start_costs_a_reservation_round() -> None:
+    guest = reserved_ahead()
+    guest.advance(may_begin_round=True)
+    guest.answer(K.START, Answer(103, "holds nothing"))
+    assert (guest.status, guest.seat(), guest.free_cores()) == (JobStatus.WAITING, SeatStatus.JOINED, 8)
+    guest.advance(may_begin_round=True)
+    assert guest.sent() == ["10000 status waiting", "10000 dependence/check"]
+    assert guest.job(GUEST).round_number == 2
+
+
+def test_every_other_party_is_asked_in_its_request() -> None:
+    guest = Initiator()
+    guest.submit(job({"guest": ["9999"], "host": ["10000", "10001"]}), asks_ahead=True)
+    assert sorted(guest.sent()) == sorted([*AHEAD, *(one.replace("10000", "10001") for one in AHEAD)])
+
+
+def test_a_job_that_another_party_refuses_ends_at_one_that_has_reserved() -> None:
+    guest = Initiator()
+    guest.submit(job({"guest": ["9999"], "host": ["10000", "10001"]}), asks_ahead=True)
+    for kind in (K.CREATE, K.CHECK, K.APPLY):
+        guest.answer(kind, Answer(data={"extensions": {}, "lease_seconds": 60}))
+    assert guest.seat() is SeatStatus.HELD
+    guest.answer(K.CREATE, Answer(103, "no table"), Party("host", "10001"))
+    assert (guest.status, guest.seat()) == (JobStatus.FAILED, SeatStatus.LEAVING)
+    [end] = [one for one in guest.outbox() if one.to == HOST]
+    assert (end.kind, end.argument, end.body["tag"]) == (K.STATUS, "failed", "submit_failed")
+
+
+def blocked(guest: Initiator) -> None:
+    """Another job of this party waits for capacity."""
+    head = replace(a_job(JobStatus.WAITING), key=replace(a_job().key, job_id="20260101120000"), blocked_on="10000")
+    with guest.store.transaction() as tx:
+        tx.add_job(head, BOTH)
+        tx.postpone(head.key, "no capacity", "10000", 2, NOW)
+
+
+def full_here(guest: Initiator) -> None:
+    holder = replace(a_job(JobStatus.RUNNING), key=replace(a_job().key, job_id="20260101120000"))
+    with guest.store.transaction() as tx:
+        tx.add_job(holder, BOTH)
+        assert tx.reserve(holder.key, "local", 7, 0, "t", 1, NOW)
+
+
+def on_hold(guest: Initiator) -> None:
+    with guest.store.transaction() as tx:
+        tx.hold_intake(Hold("maintenance", "ann", NOW, 0))
+
+
+@pytest.mark.parametrize("makes_it_wait", [blocked, full_here, on_hold])
+def test_nobody_reserves_at_once_for_a_job_that_will_wait(makes_it_wait: Callable[[Initiator], None]) -> None:
+    guest = Initiator()
+    makes_it_wait(guest)
+    guest.submit(asks_ahead=True)
+    assert guest.sent() == ["10000 create"]
 
 
 def test_a_refusal_gives_back_and_the_job_waits_with_the_reason() -> None:

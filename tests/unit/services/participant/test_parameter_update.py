@@ -316,6 +316,15 @@ def asking() -> HandServer:
     return process.server
 
 
+def reserved_early() -> HandServer:
+    """Another party has reserved as it accepted the job, and the queue has not looked at it yet."""
+    server = waiting().server
+    with server.unit() as unit:
+        [host] = [seat for seat in unit.tx.seats(JOB_ID) if seat.party != GUEST]
+        assert unit.tx.move_seat(host, SeatStatus.HELD, "")
+    return server
+
+
 def rejoining() -> HandServer:
     """Its host has not heard that it begins again."""
     return begun_again(canceled()).server
@@ -353,6 +362,7 @@ FIVE_CORES = Change({"common": {"task_cores": 5}}, {})
     [
         (running, CHANGE, 0, OperationFailed, "is running: the parameters of a job that waits or is over can be"),
         (asking, CHANGE, 0, OperationFailed, "asks for its cores just now"),
+        (reserved_early, CHANGE, 0, OperationFailed, "asks for its cores just now"),
         (rejoining, CHANGE, 0, OperationFailed, "waits again, and not all of its parties have confirmed that yet"),
         (stopping, CHANGE, 0, OperationFailed, "is being stopped: flow job rerun begins it again"),
         (lambda: HandServer("9999"), CHANGE, 0, JobNotFound, "can not found job"),

@@ -26,6 +26,7 @@ from tests.kit.services.party_commands import (
     JOIN,
     a_host,
     command,
+    create,
 )
 from tests.kit.values import HOST, JOB_ID, NOW, a_job
 
@@ -251,3 +252,44 @@ def test_a_return_that_arrives_after_the_next_reservation_round_reserved_returns
     assert host.job().holds is not is_returned
     assert host.free_cores() == (8 if is_returned else 6)
     assert answer.data == {"remaining_cores": host.free_cores()}
+
+
+# ---------------------------------------------------------------------- in one request with `create`
+
+
+AHEAD = command(K.APPLY, turn=1, order=3, is_ahead=True)
+WAITS = command(K.STATUS, argument="waiting")
+
+
+def test_a_party_reserves_for_a_job_that_not_all_have_accepted_yet() -> None:
+    host = a_host(create())
+    answer = host.handle(AHEAD)
+    assert answer.data == {"cores": 2, "memory": 0, "remaining_cores": 6, "lease_seconds": 60.0}
+    assert host.handle(AHEAD).data == answer.data, "what comes twice is answered alike"
+    assert (host.job().status, host.job().claim.round_number, host.free_cores()) == (JobStatus.READY, 1, 6)
+    assert [host.handle(one).retcode for one in (WAITS, command(K.START, turn=1))] == [0, 0]
+    assert (host.job().status, host.free_cores()) == (JobStatus.RUNNING, 6)
+
+
+def test_nobody_waits_behind_a_job_that_not_all_have_accepted_yet() -> None:
+    host = a_host(create(), cores=2)
+    with host.store.transaction() as tx:
+        tx.add_job(replace(a_job(JobStatus.WAITING, HOST), key=JobKey("20260101120000", HOST)), DOCUMENT)
+        assert tx.reserve(JobKey("20260101120000", HOST), "local", 1, 0, "token", 1, NOW)
+    answer = host.handle(AHEAD)
+    assert (answer.retcode, answer.data) == (103, {"why": "has 1 of 2 cores free, 2 asked", "free_cores": 1})
+    assert (host.job().holds, host.job().pending, host.free_cores()) == (False, PendingRequest(), 1)
+
+
+def test_a_request_that_comes_late_reserves_nothing_again() -> None:
+    host = a_host(create(), AHEAD, WAITS, command(K.RETURN, turn=1))
+    answer = host.handle(AHEAD)
+    assert (answer.retcode, answer.retmsg) == (103, f"{host.job().key} is waiting, not ready")
+    assert host.free_cores() == 8
+
+
+def test_a_job_that_another_party_refuses_leaves_nothing_reserved() -> None:
+    host = a_host(create(), AHEAD, command(K.STATUS, argument="failed", reason="party_refused", tag="submit_failed"))
+    with host.store.reading() as tx:
+        assert tx.job(JobKey(JOB_ID, HOST)) is None
+    assert host.free_cores() == 8

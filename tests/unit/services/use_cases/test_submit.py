@@ -199,7 +199,7 @@ def test_a_submit_that_was_committed_after_all_is_neither_taken_twice_nor_refuse
     object.__setattr__(harness.server.store, "transaction", lost_once)
     assert harness.submit(JOB_ID, DOCUMENT) == JOB_ID
     assert losses == []
-    assert [one.kind for one in harness.server.outbox()] == [K.CREATE]
+    assert [one.kind for one in harness.server.outbox()] == [K.CREATE, K.CHECK, K.APPLY]
 
 
 def test_a_submit_that_was_stored_waits_for_a_database_that_has_gone_since() -> None:

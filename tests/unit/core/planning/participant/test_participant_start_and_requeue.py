@@ -41,6 +41,12 @@ def test_only_a_waiting_job_that_holds_a_reservation_of_the_round_starts(
     assert why_not_started(job, round_number) == expected
 
 
+def test_a_job_whose_parameters_have_changed_since_it_was_reserved_for_does_not_start() -> None:
+    text = "it has parameters of revision 1, and not yet those of 2"
+    assert why_not_started(held(revision=1), 3, 2) == Answer(NOT_READY, text)
+    assert why_not_started(held(revision=2), 3, 2) is None
+
+
 @pytest.mark.parametrize(("approval", "retcode"), [(Approval.PENDING, NOT_READY), (Approval.REJECTED, 103)])
 def test_a_job_that_is_not_approved_does_not_start(approval: Approval, retcode: int) -> None:
     found = why_not_started(held(consent=Consent(approval, "Ann", "no")), 3)
