@@ -15,6 +15,7 @@ from tests.bench import burst, flood, idle, latency, load, paging, record, silen
 from tests.bench.cluster import ROOT, BenchFailed
 from tests.bench.machine import machine
 from tests.bench.numbers import medians
+from tests.bench.parts import databases, exchange, queries
 from tests.bench.report import show_machine, show_measurement
 from tests.bench.scale import failover, long_record, million, servers, simulated
 from tests.bench.starts import starts
@@ -75,6 +76,12 @@ MEASUREMENTS = {
     16: Measurement("a party's other server takes over", failover.measure, {"deaths": 20}, {"deaths": 2}),
     17: Measurement("spans for a dead collector", spans.measure, {"spans": 20_000}, {"spans": 1_000}),
     18: Measurement("what a start takes", starts.measure, {"starts": 9, "demos": 3}, {"starts": 2, "demos": 1}),
+    19: Measurement("queries of one job", queries.measure, {"requests_each": 500}, {"requests_each": 50}),
+    20: Measurement(
+        "messages between workers", exchange.measure,
+        {"rounds": 400, "megabytes": 800}, {"rounds": 40, "megabytes": 40},
+    ),
+    21: Measurement("MariaDB instead of SQLite", databases.measure, {"jobs": 40}, {"jobs": 6}),
 }  # fmt: skip
 
 

@@ -62,6 +62,13 @@ class Server:
             database.row_factory = sqlite3.Row
             return database.execute(statement, values).fetchall()
 
+    def ask(self, path: str, body: Mapping[str, Any]) -> Any:
+        """What the API answers as `data`. Raises BenchFailed if it refuses."""
+        answer = requests.post(f"{self.url}/v1/{path}", json=body, auth=self.auth, timeout=60).json()
+        if answer["retcode"]:
+            raise BenchFailed(f"{path}: {answer['retcode']} {answer['retmsg']}")
+        return answer["data"]
+
     def number(self, statement: str, *values: object) -> int:
         return int(self.rows(statement, *values)[0][0] or 0)
 
@@ -124,11 +131,12 @@ class Submitted:
 
 
 class Client:
-    """Submits toy jobs; each thread has a kept-alive connection of its own."""
+    """Submits one document again and again; each thread has a kept-alive connection of its own."""
 
-    def __init__(self, guest: Server, host: Server) -> None:
+    def __init__(self, guest: Server, host: Server, document: Mapping[str, Any] | None = None) -> None:
+        """`document`: of another job than the toy."""
         self._url, self._auth = f"{guest.url}/v1/job/submit", guest.auth
-        self._job = toy_job(guest.party_id, host.party_id, 1)
+        self._job = document or toy_job(guest.party_id, host.party_id, 1)
         self._local = threading.local()
 
     def submit(self) -> Submitted:

@@ -125,6 +125,41 @@ def _show_streams(medians: Document) -> None:
         )
 
 
+def _show_queries(medians: Document) -> None:
+    for name, what in (("one_client_ms", "one client"), ("many_clients_ms", f"each of {medians['clients']:g} clients")):
+        one = medians[name]
+        _line(f"{what:<36}{one['median']:>9.2f} ms    p90 {one['p90']:.2f}, {one['min']:.2f} to {one['max']:.2f}")
+    _line(f"{'answered a second, many clients':<36}{medians['requests_per_s']:>9.1f}")
+    for name, what in (("cpu_ms_of_one", "one client"), ("cpu_ms_of_one_of_many", "many clients")):
+        _line(f"    {'CPU of the server, ' + what:<34}{medians[name]:>8.2f} ms a request")
+    _others(medians)
+
+
+def _show_exchange(medians: Document) -> None:
+    trip = medians["there_and_back_ms"]
+    _line(
+        f"{'1 KiB there and back':<36}{trip['median']:>9.2f} ms    p90 {trip['p90']:.2f}, {trip['min']:.2f} to"
+        f" {trip['max']:.2f}"
+    )
+    _line(f"{'8 topics of 1 MiB':<36}{medians['mib_per_s']:>9.1f} MiB/s")
+    for name, what in (("servers_cpu_ms_per_mib", "both servers"), ("workers_cpu_ms_per_mib", "both workers")):
+        _line(f"    {'CPU, ' + what:<34}{medians[name]:>8.2f} ms a MiB")
+    _others(medians)
+
+
+def _show_databases(medians: Document) -> None:
+    _line(f"    {'':<26}{'start ms':>9}{'p90':>8}{'success':>9}{'p90':>8}{'CPU ms':>9}")
+    for name, one in medians["stages"].items():
+        start, success = one["start_ms"], one["success_ms"]
+        _line(
+            f"    {name:<26}{start['median']:>9.1f}{start['p90']:>8.1f}{success['median']:>9.1f}{success['p90']:>8.1f}"
+            f"{one['cpu_ms_per_job']:>9.1f}"
+        )
+    for name, what in (("ratio", "start"), ("ratio_until_success", "success"), ("ratio_of_cpu", "processor time")):
+        _line(f"{what + ', MariaDB : SQLite':<36}{medians[name]:>9.3f}")
+    _others(medians)
+
+
 def _show_starts(medians: Document) -> None:
     _line(f"    {'':<40}{'s':>8}{'p90':>8}{'cpu s':>8}{'p90':>8}")
     for name, one in medians.items():
@@ -199,4 +234,7 @@ _SHOWN = {
     11: _show_record, 12: show_simulated, 13: show_servers, 14: show_million, 15: show_long_record, 16: show_failover,
     17: _show_spans,
     18: _show_starts,
+    19: _show_queries,
+    20: _show_exchange,
+    21: _show_databases,
 }  # fmt: skip

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import requests
-
-from tests.bench.cluster import BASE_PORT, GUEST, HOST, BenchFailed, Client, Server, Servers, fresh_cluster
+from tests.bench.cluster import BASE_PORT, GUEST, HOST, Client, Server, Servers, fresh_cluster
 from tests.bench.latency import WARM_UP, Moments, run_one_by_one, summary
 from tests.bench.processes import KINDS, CpuMeter
 
@@ -36,9 +34,7 @@ def measure(jobs: int) -> dict[str, Any]:
 def grant(host: Server) -> None:
     """Let jobs of the guest use the component of the toy job here."""
     body = {"party_id": GUEST, "component": _TOY}
-    answer = requests.post(f"{host.url}/v1/permission/grant", json=body, auth=host.auth, timeout=60).json()
-    if answer["retcode"]:
-        raise BenchFailed(f"permission/grant: {answer['retcode']} {answer['retmsg']}")
+    host.ask("permission/grant", body)
 
 
 def run_alternately(clusters: dict[str, Servers], jobs: int) -> dict[str, Any]:
