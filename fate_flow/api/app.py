@@ -16,6 +16,7 @@ from fate_flow.api.between_parties.exchange import ExchangeEnvelope, deliver_blu
 from fate_flow.api.between_parties.party_lines import PARTY, PartyLines
 from fate_flow.api.between_parties.request_rate import RequestRate
 from fate_flow.api.between_parties.streams import stream_blueprint
+from fate_flow.api.bodies.uploads import drop_part, request_class
 from fate_flow.api.http.caller import CALLER, TRACE, name_trace
 from fate_flow.api.http.client_auth import OF_PAGES, OF_PARTIES, WINDOW_MS, ClientAuth, is_for_clients, is_for_parties
 from fate_flow.api.http.errors import REFUSED, Api, register_apis
@@ -34,7 +35,6 @@ from fate_flow.api.http.request_origin import OriginCheck
 from fate_flow.api.http.sender import ListedParties, SenderCheck
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.site_auth import MessageKey, SiteAuth
-from fate_flow.api.http.uploads import drop_part, request_class
 from fate_flow.api.monitoring import routes as monitoring
 from fate_flow.api.monitoring.request_spans import install_request_spans
 from fate_flow.api.v1 import openapi

@@ -9,6 +9,7 @@ from pathlib import Path
 from flask import Blueprint, Flask, Response
 
 from fate_flow.api.between_parties.exchange import ExchangeEnvelope, Forward, worker_blueprint
+from fate_flow.api.bodies.reading import BodyRequest
 from fate_flow.api.http.errors import Api, register_apis
 from fate_flow.api.http.request_origin import OriginCheck
 from fate_flow.api.v1.envelope import ok
@@ -32,6 +33,7 @@ def create_worker_app(
     """Return the application of the workers' listener; `of_staged`: None if no worker runs on another host."""
     app = Flask("fate_flow.workers", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = max_bytes
+    app.request_class = BodyRequest
     app.before_request(OriginCheck().check)
     space = MetricSpace(metrics_max_bytes)
     results: tuple[Blueprint, ...] = (

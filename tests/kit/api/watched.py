@@ -17,7 +17,7 @@ from flask import Response, g, request
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.validators import extend
 
-from fate_flow.api.http.uploads import ReceivingRequest
+from fate_flow.api.bodies.uploads import ReceivingRequest
 from fate_flow.api.v1.envelope import HttpError
 from fate_flow.api.v1.jobs.list_arguments import read_place, time_in
 from fate_flow.api.v1.openapi import document, path_of

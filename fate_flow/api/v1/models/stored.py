@@ -7,13 +7,13 @@ from typing import Any
 
 from flask import Blueprint, Response, request, send_file
 
+from fate_flow.api.bodies.uploads import is_upload, received
 from fate_flow.api.http.arguments import FLAG, Body, read_flag, read_whole, whole
 from fate_flow.api.http.caller import caller
 from fate_flow.api.http.client_auth import check_fields_are_signed
 from fate_flow.api.http.declared import COUNT, TEXT, Arguments, a_list, an_object, declared, described
 from fate_flow.api.http.file_routes import file_follows
 from fate_flow.api.http.services import Services
-from fate_flow.api.http.uploads import is_upload, received
 from fate_flow.api.v1.envelope import arguments, note_sent, ok
 from fate_flow.api.v1.models.arguments import (
     CONTENT,

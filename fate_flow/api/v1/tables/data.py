@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from flask import Blueprint, Response, request
 
+from fate_flow.api.bodies.uploads import is_upload, received
 from fate_flow.api.http.arguments import (
     FLAG,
     JOB,
@@ -44,7 +45,6 @@ from fate_flow.api.http.declared import (
 from fate_flow.api.http.paths import check_server, readable_file, writable_file
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import SUBMITTED_WITH_TABLE, TABLE_INFO, UPLOADS
-from fate_flow.api.http.uploads import is_upload, received
 from fate_flow.api.v1.envelope import UploadMisses, arguments, note_sent, ok, require, silent_json
 from fate_flow.api.v1.jobs.submission import Submitted, hand_over, parse_job, submit_data
 from fate_flow.api.v1.rendering.jobs_beside import JOBS_BESIDE, jobs_beside

@@ -14,12 +14,12 @@ from typing import IO, Any
 
 from flask import Blueprint, Response, request, send_file
 
+from fate_flow.api.bodies.uploads import is_upload, received
 from fate_flow.api.http.caller import caller
 from fate_flow.api.http.client_auth import check_fields_are_signed
 from fate_flow.api.http.declared import COUNT, FREE, TEXT, Arguments, an_object, declared
 from fate_flow.api.http.paths import writable_file
 from fate_flow.api.http.services import Services
-from fate_flow.api.http.uploads import is_upload, received
 from fate_flow.api.v2.arguments import FORM, arguments, checked
 from fate_flow.api.v2.envelope import ok
 from fate_flow.api.v2.errors import ModelNotFound, not_found

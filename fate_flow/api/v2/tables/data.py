@@ -13,13 +13,13 @@ from typing import Any
 
 from flask import Blueprint, Response, request
 
+from fate_flow.api.bodies.uploads import is_upload, received
 from fate_flow.api.http.archive import GZIP, tar_response
 from fate_flow.api.http.arguments import read_table_piece
 from fate_flow.api.http.client_auth import check_fields_are_signed
 from fate_flow.api.http.declared import FREE, TEXT, WHOLE, YES_NO, Arguments, declared
 from fate_flow.api.http.paths import readable_file, writable_file
 from fate_flow.api.http.services import Services
-from fate_flow.api.http.uploads import is_upload, received
 from fate_flow.api.v2.arguments import FORM, arguments, checked
 from fate_flow.api.v2.errors import TableExists, TableNotFound, not_found
 from fate_flow.api.v2.tables.form import members_of

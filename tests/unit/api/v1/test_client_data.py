@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from fate_flow.api.http.uploads import ReceivingRequest
+from fate_flow.api.bodies.uploads import ReceivingRequest
 from fate_flow.components.tables.table import table_exists
 from fate_flow.core.model.job import TaskKey
 from fate_flow.settings.limits import Limits

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
-from flask import Request, request
+from flask import request
 from werkzeug.exceptions import RequestEntityTooLarge
 
+from fate_flow.api.bodies.reading import BodyRequest
 from fate_flow.core.model.errors import BadRequest, StorageFailed
 from fate_flow.core.model.grammar import shown
 from fate_flow.settings.settings import PART, Settings
@@ -24,7 +25,7 @@ _FORM_BYTES = 1024 * 1024           # limit for the form without its file
 _STALE_SECONDS = 24 * 3600
 
 
-class ReceivingRequest(Request):
+class ReceivingRequest(BodyRequest):
     """A request that stores its files in our own folder instead of the machine's temporary folder."""
 
     uploads: Path                   # set by `request_class`
