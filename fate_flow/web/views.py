@@ -12,6 +12,7 @@ from flask import Blueprint, Response, request
 from fate_flow.api.monitoring.peer_states import freshness, peers_of
 from fate_flow.api.v1.jobs.explain import explained, recounted
 from fate_flow.api.v1.jobs.list_arguments import read_place, read_search, written_place
+from fate_flow.api.v1.rendering.document_changes import MANY_VALUES, Changes, KeptChanges, contents
 from fate_flow.api.v1.rendering.job_engines import engines_here
 from fate_flow.core.model.grammar import check_job_id
 from fate_flow.core.model.job import Job
@@ -26,7 +27,6 @@ from fate_flow.web.charts.drawing import SIZES as SIZES_OF_CHARTS
 from fate_flow.web.charts.drawing import laid_out
 from fate_flow.web.charts.usage import usage_blocks
 from fate_flow.web.jobs.conditions import with_conditions
-from fate_flow.web.jobs.document_changes import MANY_VALUES, Changes, KeptChanges, contents
 from fate_flow.web.jobs.folded_graph import folded
 from fate_flow.web.jobs.graph import MOST_DRAWN, nodes_of, page_of
 from fate_flow.web.jobs.seat_resources import resources_of

@@ -292,6 +292,22 @@ SUBMITTED_WITH_TABLE = an_object({**_SUBMITTED, "table_name": TEXT, "namespace":
 
 # ---------------------------------------------------------------------- documents and tables of a job
 
+CHANGES = an_object({
+    "job_id": TEXT,
+    "digest": DIGEST,
+    "approved_before": or_null(described(an_object({
+        "job_id": TEXT, "by": TEXT, "time": TIME, "digest": DIGEST, "has_same_name": YES_NO,
+        "is_as_approved": described(YES_NO, "Whether its document is still the one that was approved."),
+    }), "null: this party has approved no job of this initiator with this name or the same tasks lately.")),
+    "formats": or_null(described(a_list(TEXT), "Of both documents, if they are not the same: more may differ then.")),
+    "count": COUNT,
+    "changes": a_list(an_object({
+        "kind": one_of({"added", "removed", "changed"}), "place": TEXT,
+        "before": described(TEXT, "JSON, of long values the part from where they differ; empty: nothing."), "now": TEXT,
+    }, title="Change")),
+    "next": or_null(described(COUNT, "`first` of the next page; null: that was all.")),
+})  # fmt: skip
+
 CONFIG = an_object({
     "job_id": TEXT, "dsl": FREE, "runtime_conf": FREE, "train_runtime_conf": FREE, "digest": DIGEST,
     "model_info": _SUBMITTED["model_info"],

@@ -452,6 +452,23 @@ def history(client: Client, job_id: str, as_json: bool | None) -> None:
     show_of_job(client.post("job/history", {"job_id": job_id}), job_id, as_json, print_history)
 
 
+@job.command()
+@options.job_id(required=True)
+@click.option("--first", type=click.IntRange(0), help="The number of the first change to print, from 0.")
+@options.form()
+@with_client
+def changes(client: Client, as_json: bool | None, **body: Any) -> None:
+    """Print how a job's document differs from the last one that this party has approved.
+
+    That is the newest approved job of the same initiator with the same name, or else with the same tasks.
+
+    Example: flow job changes -j 202601011200000000000
+    """
+    from fate_flow.cli.output.changes_table import print_changes
+
+    show_of_job(client.post("job/changes", given(body)), body["job_id"], as_json, print_changes)
+
+
 def problems_of(answer: ServerReply) -> list[str]:
     """Return the problems of a job that the server lists."""
     found = answer.data.get("problems") if isinstance(answer.data, Mapping) else None

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fate_flow.api.v1.rendering.document_changes import MOST_SHOWN, changes
 from fate_flow.core.access.authority import JobBinding
 from fate_flow.core.model.document import Disclosure, JobDocument
 from fate_flow.core.model.job import JobKey
 from fate_flow.services.context.documents import digest_of
 from fate_flow.store.values import Document
-from fate_flow.web.jobs.document_changes import MOST_SHOWN, changes
 from fate_flow.web.jobs.shown_parameters import MOST_SHOWN as MOST_PARAMETERS
 from fate_flow.web.pages import CALM, FRESH
 from tests.kit.api.client_world import GUEST, HOST, TOY, TOY_CONF, World, make_world
@@ -182,7 +182,7 @@ def test_many_differences_are_shown_in_pages_and_kept(world: World, monkeypatch:
     [more] = [str(one.attributes["href"]) for one in page.tags if one.attributes.get("rel") == "next"]
     second = browser.page(more)
     assert f"4 of {MOST_SHOWN + 4} differences from that document, from number {MOST_SHOWN + 1} on" in second.readable
-    monkeypatch.setattr("fate_flow.web.jobs.document_changes.changes", None)
+    monkeypatch.setattr("fate_flow.api.v1.rendering.document_changes.changes", None)
     assert browser.page(more).text == second.text
     monkeypatch.undo()
     whole = browser.get(f"{address}/document")
@@ -220,3 +220,29 @@ def test_many_and_long_parameters_are_shown_in_pages(world: World) -> None:
             assert re.search(r"k00001 guest 9999 1 k00001 host 10000 \"x{3999}… \(10002 characters\)", page.readable)
     assert [one for one in keys if one.startswith("k0")] == [one for one in common if one != "k00001"]
     assert pages == 2
+
+
+def test_the_changes_are_those_of_the_api_and_come_in_pages(world: World) -> None:
+    many = {f"k{number:05}": number for number in range(MOST_SHOWN + 3)}
+    before, now = conf({key: value + 1 for key, value in many.items()}), conf(many)
+    job_id = approved_and_review(world, before, now)
+    said = world.ask("job/changes", {"job_id": job_id})
+    found = said["data"]
+    assert (found["digest"], found["count"], found["next"]) == (digest_of(now), MOST_SHOWN + 3, MOST_SHOWN)
+    assert found["approved_before"].items() >= {
+        "by": "ann", "digest": digest_of(before), "has_same_name": False, "is_as_approved": True,
+    }.items()  # fmt: skip
+    assert found["changes"] == [
+        {"kind": one.kind, "place": one.place, "before": one.before, "now": one.now}
+        for one in changes(before, now).rows
+    ]
+    rest = world.ask("job/changes", {"job_id": job_id, "first": found["next"]})["data"]
+    assert (len(rest["changes"]), rest["next"], rest["count"]) == (3, None, MOST_SHOWN + 3)
+    assert list(said["jobs"]) == [job_id]
+
+
+def test_a_job_of_which_none_was_approved_before_has_no_changes(world: World) -> None:
+    job_id = add_review(world, conf({}))
+    found = world.ask("job/changes", {"job_id": job_id})["data"]
+    assert (found["approved_before"], found["count"], found["changes"]) == (None, 0, [])
+    assert world.ask("job/changes", {"job_id": f"{int(job_id) + 1}"})["retcode"] != 0

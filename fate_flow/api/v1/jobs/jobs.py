@@ -41,6 +41,7 @@ from fate_flow.api.http.paths import check_paths
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import (
     ASKED,
+    CHANGES,
     CONFIG,
     EXPLAINED,
     MOVE,
@@ -86,6 +87,7 @@ from fate_flow.api.v1.jobs.submission import (
 )
 from fate_flow.api.v1.jobs.task_order import TaskOrder
 from fate_flow.api.v1.rendering import job
+from fate_flow.api.v1.rendering.document_changes import rendered_changes
 from fate_flow.api.v1.rendering.job_engines import engines_here
 from fate_flow.api.v1.rendering.jobs_beside import JOBS_BESIDE, jobs_beside
 from fate_flow.api.v1.rendering.output_table import OUTPUT_TABLE, OUTPUT_TABLE_SCHEMA, rendered_output_table
@@ -108,6 +110,7 @@ from fate_flow.store.views.lists import MOST_ROWS, JobQuery
 _STATUSES = frozenset(status.value for status in JobStatus)
 
 
+_FIRST_CHANGE: Arguments = {"first": whole("The number of the first change of the answer, from 0.", default=0)}
 _PRIORITY: Arguments = {"priority": whole("Higher ones first.", -MOST_PRIORITY, MOST_PRIORITY)}
 _FROM = {**COMPONENT_NAME, "pattern": f"^$|{COMPONENT_NAME['pattern']}"}
 _NEXT = or_null(described(TEXT, "From where the next request goes on; null: that was all."))
@@ -142,6 +145,7 @@ def blueprint(services: Services) -> Blueprint:
         "/config": routes.config,
         "/explain": routes.explain,
         "/history": routes.history,
+        "/changes": routes.changes,
         "/log/download": routes.download_log,
         "/log/path": routes.log_path,
         "/data/view/query": routes.view_data,
@@ -414,6 +418,21 @@ class _JobRoutes:
         """Return every change of state of a job, its parties, tasks and workers, in order, as the parties saw them."""
         job_id = read_job_id(arguments("job_id"))
         return ok(federated_history(self._services, job_id), **jobs_beside(self._views, [job_id]))
+
+    @declared(
+        "Show how a job's document differs from the last one of its kind that this party has approved.", READ,
+        needs=JOB, takes=_FIRST_CHANGE, data=CHANGES, aside=JOBS_BESIDE,
+    )
+    def changes(self) -> Response:
+        """Return what an approver reads first; the last one of its kind is the newest approved job of the same
+        initiator with the same name, or else the same DSL."""
+        body = arguments("job_id")
+        job_id, first = read_job_id(body), read_whole(body, "first", 0)
+        snapshot, document = self._views.snapshot(job_id), self._views.document(job_id)
+        if snapshot is None or document is None:
+            raise JobNotFound(f"can not found job {job_id} on party {self._settings.party_id}")
+        before = self._views.board.approved_before(job_id, snapshot.jobs[0].initiator.party_id, document)
+        return ok(rendered_changes(job_id, document, before, first), **jobs_beside(self._views, [job_id]))
 
     @declared("Show the documents of a job.", READ, needs=JOB | SEAT, data=CONFIG)
     def config(self) -> Response:

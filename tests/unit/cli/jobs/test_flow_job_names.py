@@ -55,6 +55,14 @@ SHOWN = {
     "job query": (J, [{f"f_{key}": value for key, value in LISTED.items()}]),
     "job explain": (J, EXPLAINED),
     "job history": (J, {"moves": [MOVE], "parties": []}),
+    "job changes": (J, {
+        "job_id": JOB, "digest": "3b" * 32, "count": 1, "formats": None, "next": None,
+        "approved_before": {
+            "job_id": "42", "by": "ann", "time": NOON, "digest": "0a" * 32, "has_same_name": True,
+            "is_as_approved": True,
+        },
+        "changes": [{"kind": "changed", "place": "runtime_conf.role", "before": "1", "now": "2"}],
+    }),
     "job view": (J, [{f"f_{key}": value for key, value in OUTPUT.items()}]),
     "job watch": (J, EXPLAINED),
     "task list": ((), {"tasks": [TASK, {**TASK, "job_id": "42"}], "count": 9}),

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fate_flow.core.model.grammar import shown_key
 from fate_flow.services.context.documents import digest_of
 from fate_flow.services.context.recent import MadeValues
 from fate_flow.store.values import Document
+from fate_flow.store.views.board_approvals import ApprovedBefore
 
 MOST_SHOWN = 200
 """Differences on a page."""
@@ -162,6 +163,23 @@ def _is_same(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return repr(one) == repr(other)
     return type(one) is type(other) and bool(one == other)
+
+
+def rendered_changes(job_id: str, now: Document, before: ApprovedBefore | None, first: int) -> dict[str, Any]:
+    """Return the answer of `job/changes`; without `before`, it has no changes."""
+    found = changes(before.document, now, first) if before is not None else Changes()
+    return {
+        "job_id": job_id,
+        "digest": digest_of(now),
+        "approved_before": None if before is None else {
+            "job_id": before.job_id, "by": before.by, "time": before.time, "digest": before.digest,
+            "has_same_name": before.has_same_name, "is_as_approved": before.is_as_approved,
+        },
+        "formats": list(found.formats) if found.formats else None,
+        "count": found.count,
+        "changes": [asdict(one) for one in found.rows],
+        "next": found.next or None,
+    }  # fmt: skip
 
 
 # ---------------------------------------------------------------------- as text
