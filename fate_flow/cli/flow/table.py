@@ -205,7 +205,7 @@ def tracking_source(client: Client, as_json: bool | None, **body: Any) -> None:
 @options.form()
 @with_client
 def tracking_job(client: Client, as_json: bool | None, **body: Any) -> None:
-    """List the jobs whose tasks produced a table or passed it on.
+    """List the jobs whose tasks produced a table, read it or passed it on, and the models that they made from it.
 
     Example: flow table tracking-job -n demo -t site_a
     """

@@ -50,6 +50,11 @@ def print_jobs_of_table(data: Row, jobs: NamedJobs) -> None:
     ids = data.get("job") or ()
     headers = ("job", "name", "status", "created")
     print_table(headers, ((one, jobs.name(one), jobs.status(one), jobs.created(one)) for one in ids))
+    if models := data.get("models"):
+        click.echo("models that these jobs have made from it:")
+        keys = ("model_id", "model_version", "output", "component_name", "role", "party_id")
+        rows = ([one.get(key) for key in keys] for one in models)
+        print_table(("model", "version", "output", "task", "role", "party"), rows)
 
 
 def print_tables(data: Row, jobs: NamedJobs) -> None:

@@ -196,6 +196,11 @@ def table_details(tx: SqlTransaction, namespace: str, name: str) -> TableDetails
     )  # fmt: skip
 
 
+def models_made_from(namespace: str, name: str) -> tuple[MadeModel, ...]:
+    """Return the models that the newest jobs have made from a table, newest first."""
+    return _models_of(_uses(namespace, name)[0])
+
+
 def _listed(row: Any, columns: Sequence[Any], search: TableSearch, behind: TablePlace | None) -> Any:
     """Select the tables of a list behind the place, by the index that has them in the order of `_by_age`."""
     where = row.f_origin == search.origin

@@ -28,6 +28,7 @@ from fate_flow.store.segment_files import SegmentFiles
 from fate_flow.store.sql.resources import COMPUTING
 from fate_flow.store.sql.results import metric_of
 from fate_flow.store.values import READ, Document, Metric, MetricPiece, OutputTable, TableMeta
+from fate_flow.store.views.board_tables import MadeModel, models_made_from
 from fate_flow.store.views.board_views import BoardViews
 from fate_flow.store.views.columns import Row, column_of, read_rows
 from fate_flow.store.views.count_cache import CountCache
@@ -118,6 +119,12 @@ class Views(ReadOnly):
         """Return the history of a job, in order; None if the job is unknown here."""
         with self._reading() as tx:
             return tx.history(job_id) if tx.jobs_here(job_id) else None
+
+    @read_again
+    def models_made_from(self, namespace: str, name: str) -> tuple[MadeModel, ...]:
+        """Return the models that the newest jobs have made from a table, newest first."""
+        with self._reading():
+            return models_made_from(namespace, name)
 
     @read_again
     def snapshot(self, job_id: str) -> JobSnapshot | None:

@@ -101,6 +101,11 @@ def test_a_table_leads_to_its_models_and_a_model_back_to_the_upload(browser: Bro
         page = browser.page(address(namespace, name))
         assert [one for one in links(page) if "/model?" in one] == [to_model], name
         assert "1 model that tasks of these jobs have made from it" in page.readable
+        found = world.ask("table/tracking/job", {"namespace": namespace, "table_name": name})["data"]["models"]
+        assert found == [{
+            "model_id": "credit", "model_version": 3, "output": "model", "job_id": job_id, "component_name": "fit",
+            "task_version": 0, "role": "guest", "party_id": "9999",
+        }]  # fmt: skip
     model = browser.page(to_model)
     assert f"Tables that the task has read {made.namespace} / {made.name}" in model.readable
     assert "Tables with which its job began demo / site_a" in model.readable

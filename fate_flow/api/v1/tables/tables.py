@@ -22,6 +22,7 @@ from fate_flow.api.http.services import Services
 from fate_flow.api.v1.envelope import arguments, ok
 from fate_flow.api.v1.jobs.board_data import COLUMNS, MOST_SHOWN, ROWS, columns_of, first_rows
 from fate_flow.api.v1.rendering.jobs_beside import JOBS_BESIDE, jobs_beside
+from fate_flow.api.v1.rendering.queue import party_of
 from fate_flow.api.v1.tables.table_lists import ORIGINS, TABLE_SEARCH, read_table_place, read_table_search
 from fate_flow.components.providers.builtin import WRITTEN
 from fate_flow.core.access.client_roles import ClientRole
@@ -44,7 +45,16 @@ _PREVIEW = an_object({"namespace": TEXT, "table_name": TEXT, "count": COUNT, "he
 _SOURCES = a_list(an_object(dict.fromkeys(
     ("parent_table_namespace", "parent_table_name", "source_table_namespace", "source_table_name"), TEXT
 )))  # fmt: skip
-_JOBS = an_object({"count": COUNT, "job": a_list(TEXT)})
+_JOBS = an_object({
+    "count": COUNT, "job": a_list(TEXT),
+    "models": described(
+        a_list(an_object({
+            "model_id": TEXT, "model_version": COUNT, "output": TEXT, "job_id": TEXT, "component_name": TEXT,
+            "task_version": COUNT, "role": TEXT, "party_id": TEXT,
+        }, title="MadeModel")),
+        "That tasks of the newest of these jobs have made from it, also by way of other tasks, newest first.",
+    ),
+})  # fmt: skip
 _LISTED = an_object(
     {
         "namespace": TEXT, "table_name": TEXT, "origin": one_of(ORIGINS), "count": COUNT,
@@ -137,11 +147,12 @@ class _TableRoutes:
         ]))
 
     @declared(
-        "List the jobs whose tasks made this table, read it or passed it on.", ClientRole.READ, needs=TABLE, data=_JOBS,
+        "List the jobs whose tasks made this table, read it or passed it on, and the models made from it.",
+        ClientRole.READ, needs=TABLE, data=_JOBS,
         aside=JOBS_BESIDE,
     )
     def jobs(self) -> Response:
-        """Return the jobs here whose tasks made this table, read it or passed it on, newest first."""
+        """Return the jobs here whose tasks made this table, read it or passed it on, newest first, and the models."""
         name = read_table(arguments("namespace", "table_name"))
 
         def find(tx: Transaction) -> tuple[str, ...]:
@@ -150,7 +161,14 @@ class _TableRoutes:
             return handed_on if not table.job_id or table.job_id in handed_on else (*handed_on, table.job_id)
 
         found = self._context.read(find)
-        return ok({"count": len(found), "job": list(found)}, **jobs_beside(self._views, found))
+        models = [
+            {
+                "model_id": one.model_id, "model_version": one.model_version, "output": one.output,
+                "job_id": one.job_id, "component_name": one.task, "task_version": one.version, **party_of(one.party),
+            }
+            for one in self._views.models_made_from(*name)
+        ]  # fmt: skip
+        return ok({"count": len(found), "job": list(found), "models": models}, **jobs_beside(self._views, found))
 
     def _parents(self, tx: Transaction, table: TableMeta | None) -> list[Name]:
         """Return the tables that the task that made it read at its seat."""

@@ -165,14 +165,15 @@ def test_the_way_of_a_table_leads_to_what_was_uploaded(world: World, job_id: str
 def test_the_jobs_of_a_table(world: World, job_id: str) -> None:
     asked = {"namespace": "it", "table_name": "numbers"}
     answer = world.ask("table/tracking/job", asked)
-    assert answer["data"] == {"count": 1, "job": [job_id]}
+    assert answer["data"] == {"count": 1, "job": [job_id], "models": []}
     head = {"name": "", "status": "success", "status_detail": "success", "create_time": START}
     assert answer["jobs"] == {job_id: head}
     world.add_table("it", "alone", ROWS)
-    assert world.ask("table/tracking/job", {**asked, "table_name": "alone"})["data"] == {"count": 0, "job": []}
+    alone = world.ask("table/tracking/job", {**asked, "table_name": "alone"})["data"]
+    assert alone == {"count": 0, "job": [], "models": []}
     world.add_table("it", "made", ROWS, "202601010000000000001")
     made = world.ask("table/tracking/job", {**asked, "table_name": "made"})["data"]
-    assert made == {"count": 1, "job": ["202601010000000000001"]}
+    assert made == {"count": 1, "job": ["202601010000000000001"], "models": []}
 
 
 # ---------------------------------------------------------------------- servers, templates

@@ -74,7 +74,10 @@ SHOWN = {
     }),
     "data upload-history": ((), [{JOB: UPLOAD}]),
     "table list": ((), {"tables": [LISTED_TABLE], "count": 1, "is_counted": True, "next": None}),
-    "table tracking-job": (("-n", "demo", "-t", "site_a"), {"count": 1, "job": [JOB]}),
+    "table tracking-job": (("-n", "demo", "-t", "site_a"), {
+        "count": 1, "job": [JOB],
+        "models": [{**PARTY, "model_id": "credit", "model_version": 3, "output": "model", "component_name": "fit"}],
+    }),
     "model list": ((), [MODEL]),
     "model show": (("--model-id", JOB), MODEL),
     "audit show": (J, {"party_id": "9999", "entries": [ENTRY]}),
