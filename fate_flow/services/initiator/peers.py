@@ -1,7 +1,7 @@
 """Troubles with the connections to and from other parties, stored for all processes of this server.
 
 A party is silent since the first request that it did not answer. It is cut off since it first answered a heartbeat
-with the statement that it cannot reach this server. The scheduler process stores both. A new scheduler deletes them
+with the statement that it cannot reach this server, but no longer than it says. The scheduler process stores both. A new scheduler deletes them
 and measures again.
 """
 
@@ -72,6 +72,8 @@ class PeerWatch:
         else:
             self._suspects |= {party_id}
             since = known.cut_off_since or max(1, unit.steady)
+            if way_back.seconds:       # it has reached this server since the statement before, if that was long ago
+                since = max(since, unit.steady - int(way_back.seconds * 1000))
             found = replace(known.without_silence(), cut_off_since=since, cut_off=way_back.error)
         if found != known:
             unit.tx.note_trouble(found)

@@ -70,13 +70,22 @@ def test_a_lost_request_and_a_job_that_waits_have_no_silence_in_their_history() 
 
 def test_a_party_is_cut_off_since_it_first_said_so_and_until_it_does_no_more() -> None:
     server, watch = HandServer(), PeerWatch()
-    for steady in (10_000, 15_000):
+    for steady, seconds in ((10_000, 3.0), (15_000, 8.0), (15_000, 0.0)):       # 0: it does not say for how long
         with at(server, steady).unit() as unit:
-            watch.way_back(unit, "10000", LOST)
+            watch.way_back(unit, "10000", WayBack(seconds, LOST.error))
         assert troubles(server) == [PeerTrouble("10000", 0, "", 10_000, "no answer in time")]
     with at(server, 20_000).unit() as unit:
         watch.way_back(unit, "10000", None)
     assert troubles(server) == []
+
+
+def test_a_party_that_has_reached_this_server_in_between_is_cut_off_since_then() -> None:
+    """Several short silences were one long one, after which a job went on without the party."""
+    server, watch = HandServer(), PeerWatch()
+    for steady, since in ((10_000, 10_000), (30_000, 27_000)):
+        with at(server, steady).unit() as unit:
+            watch.way_back(unit, "10000", LOST)
+        assert troubles(server) == [PeerTrouble("10000", 0, "", since, "no answer in time")]
 
 
 def test_what_a_party_said_last_is_forgotten_when_nobody_asks_it_any_more() -> None:
