@@ -1,8 +1,8 @@
 """Troubles with the connections to and from other parties, stored for all processes of this server.
 
 A party is silent since the first request that it did not answer. It is cut off since it first answered a heartbeat
-with the statement that it cannot reach this server, but no longer than it says. The scheduler process stores both. A new scheduler deletes them
-and measures again.
+with the statement that it cannot reach this server, but no longer than it says. The scheduler process stores both. A
+new scheduler deletes them and measures again.
 """
 
 from __future__ import annotations
