@@ -368,8 +368,8 @@ def test_where_tables_came_from_and_which_jobs_read_them(party: Cluster) -> None
         "parent_table_namespace": "it", "parent_table_name": "way_in",
         "source_table_namespace": "it", "source_table_name": "way_in",
     }]
-    assert guest.ask("table/tracking/job", bound) == {"count": 2, "job": [jobs[1], jobs[0]]}
-    assert guest.ask("table/tracking/job", copied) == {"count": 2, "job": [jobs[2], jobs[1]]}
+    assert guest.ask("table/tracking/job", bound) == {"count": 2, "job": [jobs[1], jobs[0]], "models": []}
+    assert guest.ask("table/tracking/job", copied) == {"count": 2, "job": [jobs[2], jobs[1]], "models": []}
     assert {job_id for one in guest.ask("data/upload/history", {"limit": 100}) for job_id in one}.isdisjoint(jobs)
     seat = {"job_id": jobs[2], "role": "local", "party_id": "0", "component_name": "download_0"}
     assert guest.ask("tracking/component/output/data", seat) == []
