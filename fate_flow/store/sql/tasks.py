@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from peewee import Case, Database, Value, fn
@@ -110,36 +110,29 @@ class Tasks(SqlUnitOfWork):
         return hit(TaskRow.update(**values).where(where))
 
 
-_TASK = Prepared(
-    lambda job_id, task_id, version, role, party_id: TaskRow.select(*TASK_COLUMNS).where(
+def _is_it(job_id: str, task_id: str, version: str, role: str, party_id: str) -> Any:
+    return (
         (TaskRow.f_job_id == job_id)
         & (TaskRow.f_task_id == task_id)
         & (TaskRow.f_task_version == Value(version, converter=False))
         & (TaskRow.f_role == role)
         & (TaskRow.f_party_id == party_id)
+    )
+
+
+def _noted(text: str, key: Sequence[str], since: Any) -> Any:
+    is_new = (TaskRow.f_party_status == TaskStatus.WAITING.value) & (TaskRow.f_waits != text)
+    return TaskRow.update(f_waits_since=since, f_waits=text).where(_is_it(*key) & is_new)
+
+
+_TASK = Prepared(lambda *key: TaskRow.select(*TASK_COLUMNS).where(_is_it(*key)), 5)
+_WAITS_ANEW = Prepared(lambda at, text, *key: _noted(text, key, Value(at, converter=False)), 7)
+_WAITS = Prepared(
+    lambda at, text, *key: _noted(
+        text, key, Case(None, [(TaskRow.f_waits_since == 0, Value(at, converter=False))], TaskRow.f_waits_since)
     ),
-    5,
+    7,
 )
-_WAITS, _WAITS_ANEW = (
-    Prepared(
-        lambda at, text, job_id, task_id, version, role, party_id, since=since: TaskRow.update(
-            f_waits_since=since(Value(at, converter=False)), f_waits=text
-        ).where(
-            (TaskRow.f_job_id == job_id)
-            & (TaskRow.f_task_id == task_id)
-            & (TaskRow.f_task_version == Value(version, converter=False))
-            & (TaskRow.f_role == role)
-            & (TaskRow.f_party_id == party_id)
-            & (TaskRow.f_party_status == TaskStatus.WAITING.value)
-            & (TaskRow.f_waits != text)
-        ),
-        7,
-    )
-    for since in (
-        lambda at: Case(None, [(TaskRow.f_waits_since == 0, at)], TaskRow.f_waits_since),
-        lambda at: at,
-    )
-)  # fmt: skip
 _TASKS = Prepared(
     lambda job_id: (
         TaskRow.select(*TASK_COLUMNS)
