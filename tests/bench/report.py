@@ -89,10 +89,7 @@ def _show_silence(medians: Document) -> None:
 def _show_trust(medians: Document) -> None:
     _line(f"    {'':<26}{'start ms':>9}{'p90':>8}{'success':>9}{'p90':>8}")
     for name, one in medians["stages"].items():
-        start, success = one["start_ms"], one["success_ms"]
-        _line(
-            f"    {name:<26}{start['median']:>9.1f}{start['p90']:>8.1f}{success['median']:>9.1f}{success['p90']:>8.1f}"
-        )
+        _line(_times_of(name, one))
     _line(f"{'start, on : off':<36}{medians['ratio']:>9.3f}")
     _line(f"{'success, on : off':<36}{medians['ratio_until_success']:>9.3f}")
     for kind in KINDS:
@@ -150,11 +147,7 @@ def _show_exchange(medians: Document) -> None:
 def _show_databases(medians: Document) -> None:
     _line(f"    {'':<26}{'start ms':>9}{'p90':>8}{'success':>9}{'p90':>8}{'CPU ms':>9}")
     for name, one in medians["stages"].items():
-        start, success = one["start_ms"], one["success_ms"]
-        _line(
-            f"    {name:<26}{start['median']:>9.1f}{start['p90']:>8.1f}{success['median']:>9.1f}{success['p90']:>8.1f}"
-            f"{one['cpu_ms_per_job']:>9.1f}"
-        )
+        _line(f"{_times_of(name, one)}{one['cpu_ms_per_job']:>9.1f}")
     for name, what in (("ratio", "start"), ("ratio_until_success", "success"), ("ratio_of_cpu", "processor time")):
         _line(f"{what + ', MariaDB : SQLite':<36}{medians[name]:>9.3f}")
     _others(medians)
@@ -218,6 +211,11 @@ def _show_upload(medians: Document) -> None:
             f" {one['worker_cpu_s']:.1f} s of processor"
         )
     _others(medians)
+
+
+def _times_of(name: str, stage: Document) -> str:
+    start, success = stage["start_ms"], stage["success_ms"]
+    return f"    {name:<26}{start['median']:>9.1f}{start['p90']:>8.1f}{success['median']:>9.1f}{success['p90']:>8.1f}"
 
 
 def _others(medians: Document) -> None:

@@ -32,7 +32,7 @@ def measure(jobs: int) -> dict[str, Any]:
         for number in range(jobs):
             for name in NAMES if number % 2 else NAMES[::-1]:
                 taken[name].append(_times(clusters[name][GUEST], clients[name].submit()))
-                time.sleep(CALM_SECONDS)
+                time.sleep(CALM_SECONDS)         # so that each job finds servers at rest
         used = {name: meter.read() for name, meter in meters.items()}
     stages = {
         name: {
@@ -61,5 +61,5 @@ def _times(server: Server, job: Submitted) -> tuple[float, float]:
             if row["f_status"] != "success":
                 raise BenchFailed(f"job {job.job_id} ended as {row['f_status']}")
             return row["f_start_time"] - 1000 * job.asked, row["f_end_time"] - 1000 * job.asked
-        time.sleep(LOOK_SECONDS)
+        time.sleep(LOOK_SECONDS)         # between two looks: asked without a pause, the server would work for us
     raise BenchFailed(f"job {job.job_id} did not end within {JOB_SECONDS:g} s")
