@@ -60,6 +60,7 @@ _KEEP_ALIVE_SECONDS = 75
 _WORKER_SECONDS = 60.0           # a busy machine may hold a worker up in the middle of a request
 _EARNED_SECONDS = 0.25           # by 64 KiB: 256 KiB/s on average, over loopback, beside the seconds above
 _CONNECTIONS = 768 - MOST_CONNECTIONS        # whose request no thread has; by default a process may open 1024 files
+_ALONE = (b"POST /v1/job/query ", b"POST /v1/job/task/query ")     # what clients ask again and again until a job ends
 HEADER_FIELDS: Mapping[str, Any] = {
     # Clients of FATE write APP_KEY with an underscore. gunicorn drops all other names with one, which would be another
     # spelling of a name with hyphens; by default it takes SCRIPT_NAME and PATH_INFO from callers on this machine.
@@ -85,8 +86,8 @@ class HttpProcesses:
         """Return what serves clients and other parties; the supervisor makes it before the fork, which shares it."""
         limits = self.settings
         return HttpServer(
-            listeners, limits.http_workers, limits.http_threads, CallerLimits(limits.http_threads // 2),
-            limits.run_dir, self._public_app,
+            listeners, limits.http_workers, limits.http_threads,
+            CallerLimits(limits.http_threads // 2, alone=_ALONE), limits.run_dir, self._public_app,
         )  # fmt: skip
 
     def run_public(self, process: HttpProcess) -> None:

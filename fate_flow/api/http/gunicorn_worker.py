@@ -5,6 +5,9 @@ half requests as threads would silence everybody. Here the main thread collects 
 gets it when it is complete. A thread waits only for the bodies that are too large to be collected. So few of them are
 read at once that other threads stay free, and each piece of a body or of an answer has its deadline.
 
+Requests of a few routes that only read are carried out one at a time in a process. Python runs one thread at a time
+anyway, and threads that take its lock from each other at each statement make each request take nearly twice as long.
+
 The main thread also waits for the ends of connections that the server has ended.
 """
 
@@ -43,6 +46,7 @@ _END_SECONDS = 2.0           # for a caller to read the last answer
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 _GONE = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED)
 _SIGN_SECONDS = 10.0         # between two signs of life of a worker that nobody asks
+_ALONE_SECONDS = 0.05        # that a request waits for those before it: one of them may wait for the database
 _PAUSE_SECONDS = 0.1         # if no connection can be accepted for lack of descriptors
 
 Step = Callable[[Any], None]
@@ -66,6 +70,7 @@ class CallerLimits:
     wait_seconds: float = 30.0        # as long as a request waits for one of the threads
     earned_seconds: float | None = None    # of waiting, by each piece: `seconds` are for all together; None: for each
     tokens: TokenLimits | None = None
+    alone: tuple[bytes, ...] = ()     # how requests begin that are carried out one at a time; none may wait for another
 
 
 class _Has(Enum):
@@ -207,6 +212,7 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
         super().__init__(*args, **kwargs)
         self._lock = Lock()                   # for `_bodies`, and for what goes into `_queued`
         self._bodies: dict[Any, bytes] = {}   # connections whose thread may wait, and their tokens
+        self._alone = Lock()                  # of the thread with a request of `limits.alone`
         self._under_way: Counter[bytes] = Counter()        # requests by their tokens, if those have limits
         self._queued: deque[Any] = deque()
         self._ends: deque[Any] = deque()
@@ -435,6 +441,16 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
         conn.close()
 
     # ------------------------------------------------------------------ in the threads
+
+    def handle(self, conn: Any) -> Any:
+        sock: CallerSocket = conn.sock
+        is_alone = not sock.is_large and sock.ahead.startswith(self.limits.alone)
+        has_lock = is_alone and self._alone.acquire(timeout=_ALONE_SECONDS)
+        try:
+            return super().handle(conn)
+        finally:
+            if has_lock:
+                self._alone.release()
 
     def _keepalive_after(self, conn: Any, keepalive: Any) -> bool:
         if conn.sock.is_given_away:

@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from http.client import HTTPException, HTTPResponse, IncompleteRead
 from pathlib import Path
 from select import select
-from threading import Event
+from threading import Event, Lock
 from typing import Any
 
 import pytest
@@ -26,6 +26,7 @@ SOON = 0.3
 LARGE = 4 * PIECE             # of a body
 SMALL = b"POST /small HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody"
 LAST = SMALL.replace(b"Host: x", b"Host: x\r\nConnection: close")
+HELD = SMALL.replace(b"/small", b"/held")
 HUGE_ANSWER = 64 * 1024 * 1024
 
 
@@ -35,6 +36,8 @@ class App:
 
     def __init__(self) -> None:
         self.free = Event()
+        self.held = self.most_held = 0
+        self._lock = Lock()
         self.given: list[socket.socket] = []
 
     def __call__(self, environ: Mapping[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -43,12 +46,20 @@ class App:
             start_response("200 OK", [])
             return (one or bytes(1 // 0) for one in (b"a part", b""))
         if environ["PATH_INFO"] == "/held":
-            assert self.free.wait(SECONDS)
+            self._hold()
         if environ["PATH_INFO"] == "/given" and (connection := given_away(environ)) is not None:
             self.given.append(connection)
         text = b"h" * HUGE_ANSWER if environ["PATH_INFO"] == "/huge" else str(len(body)).encode()
         start_response("200 OK", [("Content-Length", str(len(text)))])
         return [text]
+
+    def _hold(self) -> None:
+        with self._lock:
+            self.held += 1
+            self.most_held = max(self.most_held, self.held)
+        assert self.free.wait(SECONDS)
+        with self._lock:
+            self.held -= 1
 
 
 class Served(GunicornWorker):
@@ -245,6 +256,35 @@ def test_a_body_with_a_token_counts_until_it_was_read(start: Start) -> None:
             assert said(other) == (200, b"%d" % LARGE)
         served.app.free.set()
         assert said(held) == (200, b"%d" % LARGE)
+
+
+def test_requests_of_a_route_that_only_reads_are_carried_out_one_at_a_time(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gunicorn_worker, "_ALONE_SECONDS", SECONDS)
+    served = start(CallerLimits(bodies=1, seconds=NEVER, alone=(b"POST /held ",)), threads=6)
+    with ExitStack() as stack:
+        socks = [stack.enter_context(served.open(HELD)) for _ in range(4)]
+        eventually(lambda: served.worker.nr_conns == 4 and served.app.held == 1, "the first of them")
+        with served.open(SMALL) as other:               # another route does not wait for them
+            assert said(other) == (200, b"4")
+        assert served.app.held == 1
+        served.app.free.set()
+        assert [said(sock) for sock in socks] == [(200, b"4")] * 4
+    assert served.app.most_held == 1
+
+
+def test_a_request_that_is_carried_out_alone_does_not_wait_long_for_another(start: Start) -> None:
+    served = start(CallerLimits(bodies=1, seconds=NEVER, alone=(b"POST /held ",)), threads=6)
+    with ExitStack() as stack:
+        socks = [stack.enter_context(served.open(HELD)) for _ in range(4)]
+        eventually(lambda: served.app.held == 4, "all of them")
+        served.app.free.set()
+        assert [said(sock) for sock in socks] == [(200, b"4")] * 4
+        for _ in range(2):                              # whoever had waited in vain has not freed what it had not got
+            socks[0].sendall(HELD)
+            assert said(socks[0]) == (200, b"4")
+    assert not served.worker._alone.locked()
 
 
 def shown(token: str, request: bytes) -> bytes:
