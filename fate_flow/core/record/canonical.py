@@ -10,15 +10,14 @@ import json
 import re
 from typing import Any
 
+from fate_flow.core.text.json_writer import json_writer
 from fate_flow.core.text.strict_json import read_strict_json
 
 MOST_INTEGER = 2**53 - 1
 MOST_NESTED = 32
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False)
-_SORTING = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False, sort_keys=True
-)
+_sorting = json_writer(sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
 class NotCanonical(ValueError):
@@ -29,7 +28,7 @@ def canonical(value: object) -> bytes:
     """Return the canonical form. Raises NotCanonical for a float, a large integer, a key that is no text, a surrogate,
     a type that JSON does not have, and more than 32 levels."""
     if _is_plain(value):
-        text = _SORTING.encode(value)
+        text = _sorting(value)
         if text.isascii():               # so the order of the keys is that of their characters
             return text.encode()
     return _ENCODER.encode(_sorted(value, 0)).encode()

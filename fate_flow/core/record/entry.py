@@ -83,7 +83,13 @@ def new_entry(
     """Return an entry with these fields, without those that are empty; an integer beyond 53 bits is text.
 
     Raises BadEntry if it is too long, or has a value without a canonical form."""
-    said = {key: _safe(value) for key, value in fields.items() if value != "" and value is not None}
+    said: dict[str, Any] = {}
+    for key, value in fields.items():
+        if type(value) is str and value.isascii():       # as most are
+            if value:
+                said[key] = value
+        elif value is not None and value != "":
+            said[key] = _safe(value)
     if job_id:
         said["job"] = job_id
     if trace:

@@ -7,9 +7,9 @@ Each is an entry of the record, written by the transaction of what it is about. 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
+from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.job import Answer, Command, Task, Worker
 from fate_flow.core.record.carried import counts_of_seats
 from fate_flow.core.record.entry import NewEntry
@@ -36,7 +36,7 @@ def recorded_hint(unit: UnitOfWork, hint: Command) -> Command:
     """Record a command that is sent once and not stored; return it with the number by which its receiver records it."""
     if not unit.context.keeps_record:
         return hint
-    hint = replace(hint, trace=hint.trace or unit.trace(hint.job_id), salt=unit.context.fresh_salt())
+    hint = changed(hint, trace=hint.trace or unit.trace(hint.job_id), salt=unit.context.fresh_salt())
     unit.pending = unit.pending.with_recorded(of_sent(hint, unit.now))
     return hint
 
@@ -52,13 +52,13 @@ def record_received(unit: UnitOfWork, command: Command, caller: str, answer: Ans
     that it is recorded."""
     if not unit.context.keeps_record:
         return answer
-    command = replace(command, trace=unit.trace(command.job_id) or command.trace)
+    command = changed(command, trace=unit.trace(command.job_id) or command.trace)
     entry = of_received(command, caller, answer, unit.now, unit.context.fresh_salt)
     unit.pending = unit.pending.with_recorded(entry)
     decision = of_decision(command, caller, answer, unit.now, unit.context.fresh_salt)
     if decision is not None:
         unit.pending = unit.pending.with_recorded(decision)
-    return replace(answer, is_recorded=True)
+    return changed(answer, is_recorded=True)
 
 
 def record_act(unit: UnitOfWork, what: str, by: str, job_id: str = "", text: str = "") -> None:

@@ -19,6 +19,7 @@ from fate_flow.core.access.limits import Grants
 from fate_flow.core.metrics.measures import WRITE, Measure
 from fate_flow.core.model.document import JobDocument
 from fate_flow.core.model.errors import OperationFailed
+from fate_flow.core.model.frozen import changed
 from fate_flow.core.model.history import HistoryEntry, HistoryLevel
 from fate_flow.core.model.job import Command, Job
 from fate_flow.core.model.reasons import Reason
@@ -144,11 +145,12 @@ class UnitOfWork:
 
     def send(self, command: Command) -> None:
         """Put a command into the outbox of another party."""
-        command = replace(command, trace=command.trace or self.trace(command.job_id))
+        trace = command.trace or self.trace(command.job_id)
+        salt = self.context.fresh_salt() if self.context.keeps_record else command.salt
+        command = changed(command, trace=trace, salt=salt)
         if self.context.keeps_record:
-            command = replace(command, salt=self.context.fresh_salt())
             self.pending = self.pending.with_recorded(of_sent(command, self.now))
-        stored = replace(command, id=self.tx.put_command(command, self.now, self.steady))
+        stored = changed(command, id=self.tx.put_command(command, self.now, self.steady))
         self.pending = self.pending.with_outgoing([stored])
 
     def trace(self, job_id: str) -> str:

@@ -6,17 +6,17 @@ receiver reads some of its fields out of the path. So the bytes are made of what
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from fate_flow.core.model.job import Answer, Command, CommandKind
+from fate_flow.core.text.json_writer import json_writer
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.core.wire.v1.envelope import LONGEST_MESSAGE
 from fate_flow.core.wire.v1.fields import RECORD_SALT
 from fate_flow.core.wire.v1.paths import endpoint_of
 
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))      # `json.dumps` would make one for each call
+_sorted_json = json_writer(sort_keys=True)
 _NOT_MEANT = ("run", "runtime_conf_on_party", RECORD_SALT)
 _WITHOUT_BODY = (CommandKind.STANDING, CommandKind.LOOK_AGAIN)       # which nobody reads
 
@@ -48,4 +48,4 @@ def answer_content(answer: Answer) -> bytes:
 
 
 def _json(value: object) -> bytes:
-    return _ENCODER.encode(value).encode()
+    return _sorted_json(value).encode()
