@@ -70,13 +70,13 @@ class Inquirer:
         except (requests.RequestException, ValueError) as error:
             return Answer(UNREACHABLE, f"party {to.party_id} does not answer: {describe_network_error(error)}")
 
-    def ask_text(self, to: Party, endpoint: str, text: str) -> tuple[int, str]:
-        """Send text to this path below `/v1`; return the HTTP status and the text of the answer. Status 0 if the party
-        does not answer."""
+    def ask_text(self, to: Party, endpoint: str, text: str, more: Mapping[str, str]) -> tuple[int, str]:
+        """Send text to this path below `/v1`, with more headers; return the HTTP status and the text of the answer.
+        Status 0 if the party does not answer."""
         url = self._urls.get(to.party_id)
         if url is None:
             return 0, ""
-        head = {**headers(self._own, to.party_id), "Content-Type": "text/plain; charset=utf-8"}
+        head = {**headers(self._own, to.party_id), "Content-Type": "text/plain; charset=utf-8", **more}
         try:
             response = self._http.post(
                 f"{url}/v1{endpoint}", text.encode(), head, seconds=self._seconds, most_bytes=_LONGEST_ANSWER,

@@ -88,11 +88,18 @@ class RequestLog(Protocol):
     def answered(self, job_id: str, endpoint: str, body: Mapping[str, Any]) -> None: ...
 
 
-class Heads(Protocol):
-    """What a heartbeat takes along: the newest checkpoint of this party's record for a peer as its witness."""
+@dataclass(frozen=True)
+class HeartbeatHead:
+    """The newest checkpoint of this party's record for a peer as a witness, and the question that it follows from."""
 
-    def for_heartbeat(self, party_id: str) -> tuple[str, Callable[[int, str], None]] | None:
-        """Return the text, and what takes the status and the text of the answer; None if there is nothing new."""
+    text: str
+    question: str
+    take: Callable[[int, str], None]     # called with status and text of the answer
+
+
+class Heads(Protocol):
+    def for_heartbeat(self, party_id: str) -> HeartbeatHead | None:
+        """Return what the next heartbeat takes along; None if there is nothing new."""
 
 
 @dataclass(frozen=True)
@@ -359,7 +366,8 @@ class PeerSender:
         """Send a heartbeat; False if there was no answer."""
         head = self.heads.for_heartbeat(self.party_id) if self.heads else None
         try:
-            data = read_answer(self._post(HEARTBEAT, heartbeat_of(jobs, head[0] if head else ""))).data
+            along = (head.text, head.question) if head else ()
+            data = read_answer(self._post(HEARTBEAT, heartbeat_of(jobs, *along))).data
         except _NO_ANSWER as error:
             if isinstance(error, BadStatus) and error.is_unknown_route and not self.says_who:
                 self._is_plain = True
@@ -374,7 +382,7 @@ class PeerSender:
             self._back_ms = round_trip_in(data)
             self.listener.heartbeat(self.party_id, read_heartbeat_reply(data), dict(jobs))
             if head is not None and (cosigned := cosigned_in(data)):
-                head[1](*cosigned)
+                head.take(*cosigned)
         return True
 
     # ------------------------------------------------------------------ health

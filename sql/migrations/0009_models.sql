@@ -85,6 +85,10 @@ CREATE TABLE t_record_witnessed (            -- the newest checkpoint of a log o
   f_note LONGTEXT NOT NULL,
   f_time BIGINT NOT NULL
 );
+CREATE TABLE t_record_question (             -- the last questions of another party for what was cosigned here
+  f_party_id VARCHAR(10) NOT NULL PRIMARY KEY,
+  f_questions VARCHAR(600) NOT NULL          -- their ids, the newest first, with commas
+);
 CREATE TABLE t_record_evidence (             -- two checkpoints of another party that do not fit together
   f_origin VARCHAR(255) NOT NULL,
   f_size BIGINT NOT NULL,                    -- of the first one

@@ -295,6 +295,19 @@ class RecordCases(Cases):
         assert each.witnessed_below("A/with/1/") == ("A/with/1/1", "A/with/1/2")
         assert each.witnessed_below("C/") == ()
 
+    def test_the_witness_knows_the_newest_question_of_a_party(self, each: Each) -> None:
+        assert each.questions("10000") == ()
+        assert each.is_newest_question("10000", "")
+        assert not each.is_newest_question("10000", "one")
+        assert not each.put_questions("10000", ("none",), ("one",))
+        assert each.put_questions("10000", (), ("one",))
+        assert not each.put_questions("10000", (), ("two",))
+        assert each.put_questions("10000", ("one",), ("", "one"))
+        assert each.questions("10000") == ("", "one")
+        assert each.is_newest_question("10000", "")
+        assert not each.is_newest_question("10000", "one")
+        assert each.questions("10001") == ()
+
     def test_evidence_is_kept_once_for_a_log_and_size(self, each: Each) -> None:
         proof = Evidence("10000", True, "A/with/1/1", 3, "one \u2014\n", "two", 7, (b"\1" * 32, bytes(32)))
         other = replace(proof, is_proof=False, at=6, shown=())

@@ -134,14 +134,14 @@ class _PartyRoutes:
         """Receive the heartbeat of an initiator, with the jobs that it believes to run here; answer with those that do
         not run, and with reports that it has not received."""
         body = self._json()
-        jobs, checkpoint = read_heartbeat(body), checkpoint_in(body)
+        jobs, (checkpoint, question) = read_heartbeat(body), checkpoint_in(body)
         caller = self._caller()
         self._check(Query.HEARTBEAT, caller)
         reply = self._commands.heartbeat(caller, jobs)
         data = with_round_trip(reply.as_data(), round_trip_to(self._settings, caller, self._context.clock()))
         if checkpoint and self._context.keeps_record:
             self._check(Query.RECORD, caller)
-            answer = self._witnessing.add_checkpoint(caller, checkpoint)
+            answer = self._witnessing.add_checkpoint(caller, checkpoint, question)
             return ok(with_cosigned(data, answer.status, answer.text))
         return ok(data)
 

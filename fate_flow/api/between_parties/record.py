@@ -15,7 +15,7 @@ from fate_flow.core.model.grammar import check_party_id
 from fate_flow.core.record.proof import LONGEST_PROOF
 from fate_flow.core.wire.v1.envelope import SRC_PARTY_ID
 from fate_flow.core.wire.v1.paths import ADD_CHECKPOINT, HELD, RECORD_LOG
-from fate_flow.core.wire.v1.witnessing import SIZE_TYPE, asked_held, asked_part
+from fate_flow.core.wire.v1.witnessing import QUESTION, SIZE_TYPE, asked_held, asked_part
 from fate_flow.peers.key_changes import WitnessKey
 from fate_flow.peers.site_key import has_signed
 from fate_flow.services.context.wall_clock import now_on_the_wall
@@ -35,7 +35,7 @@ def blueprint(services: Services) -> Blueprint:
         between parties is."""
         caller = _caller(own)
         text = request.get_data()[: LONGEST_PROOF + 1].decode(errors="replace")      # is refused where it is read
-        reply = witnessing.add_checkpoint(caller, text)
+        reply = witnessing.add_checkpoint(caller, text, request.headers.get(QUESTION, ""))
         is_size = reply.status == HTTPStatus.CONFLICT
         return Response(reply.text, reply.status, content_type=SIZE_TYPE if is_size else "text/plain; charset=utf-8")
 

@@ -16,9 +16,10 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.wire.v1.paths import ADD_CHECKPOINT, HELD
 from fate_flow.core.wire.v1.plain_v1 import NO_SUCH_ROUTE
 from fate_flow.core.wire.v1.retcodes import retcode_of_kind
-from fate_flow.core.wire.v1.witnessing import AskedHeld, held_in
+from fate_flow.core.wire.v1.witnessing import QUESTION, AskedHeld, held_in
 from fate_flow.peers.inquiry import Inquirer
 from fate_flow.peers.key_changes import RecordKey
+from fate_flow.peers.peer_senders import HeartbeatHead
 from fate_flow.peers.site_key import has_signed
 from fate_flow.relay.wakeup import QuietWakeup
 from fate_flow.server.periodic.foreign_witnesses import ForeignRounds, sending_to
@@ -45,7 +46,7 @@ _AT_ONCE = 8
 _NO_WITNESS = (NO_SUCH_ROUTE, retcode_of_kind(NotFound))
 
 Ask = Callable[[Party, str, Mapping[str, Any]], Answer]
-AskText = Callable[[Party, str, str], tuple[int, str]]
+AskText = Callable[[Party, str, str, Mapping[str, str]], tuple[int, str]]
 _Take = Callable[[], None]
 
 
@@ -90,10 +91,12 @@ class RecordWitnesses(PeriodicWork):
 
     def _question(self, party_id: str, asked: AskedHeld) -> _Take:
         answer = self._ask(Party("host", party_id), HELD, asked.as_body())
-        return partial(take_what_is_held, self._cosigning, party_id, answer)
+        return partial(take_what_is_held, self._cosigning, party_id, answer, asked.question)
 
     def _offer(self, offer: Offer) -> _Take:
-        status, text = self._ask_text(Party("host", offer.party_id), ADD_CHECKPOINT, offer.text)
+        status, text = self._ask_text(
+            Party("host", offer.party_id), ADD_CHECKPOINT, offer.text, {QUESTION: offer.question}
+        )
         return partial(self._cosigning.answered, offer, status, text)
 
     def _end(self) -> None:
@@ -107,13 +110,13 @@ class HeadsForHeartbeats:
     def __init__(self, cosigning: Cosigning) -> None:
         self._cosigning = cosigning
 
-    def for_heartbeat(self, party_id: str) -> tuple[str, Callable[[int, str], None]] | None:
+    def for_heartbeat(self, party_id: str) -> HeartbeatHead | None:
         try:
             offer = self._cosigning.for_heartbeat(party_id)
         except FlowError as error:
             LOG.warning("a heartbeat to party %s goes without a checkpoint: %s", party_id, error.message)
             return None
-        return None if offer is None else (offer.text, partial(self._answered, offer))
+        return None if offer is None else HeartbeatHead(offer.text, offer.question, partial(self._answered, offer))
 
     def _answered(self, offer: Offer, status: int, text: str) -> None:
         try:
@@ -162,12 +165,12 @@ def _foreign_rounds(
     return ForeignRounds(foreign, sending_to(listed), may_work, close)
 
 
-def take_what_is_held(cosigning: Cosigning, party_id: str, answer: Answer) -> None:
+def take_what_is_held(cosigning: Cosigning, party_id: str, answer: Answer, question: str) -> None:
     """Take the answer of a peer that was asked for the newest checkpoints that it holds. One that keeps no record holds
     none."""
     held = held_in(answer)
     if held is not None:
-        cosigning.holds(party_id, held)
+        cosigning.holds(party_id, held, question)
     elif answer.retcode in _NO_WITNESS:
         cosigning.is_no_witness(party_id)
     else:

@@ -19,7 +19,7 @@ from fate_flow.core.record.entry import log_with
 from fate_flow.core.record.note import BadNote, Check, NoteKey, read_note
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.core.wire.v1.paths import HELD
-from fate_flow.core.wire.v1.witnessing import Held, held_in
+from fate_flow.core.wire.v1.witnessing import OF_AN_AUDIT, Held, held_in
 from fate_flow.services.record.checkpoints import place_in
 from fate_flow.store.contract.transaction import Transaction
 
@@ -49,8 +49,9 @@ def ask_what_is_held(parties: Sequence[str], ask: Ask, at: int) -> HeldNow:
     """Ask all of them at once. `ask` may be called by several threads; `at`: milliseconds since 1970."""
     if not parties:
         return HeldNow(at // 1000)
+    body = OF_AN_AUDIT.as_body()
     with ThreadPoolExecutor(min(_AT_ONCE, len(parties)), "held") as pool:
-        answers = dict(zip(parties, pool.map(lambda one: ask(Party("host", one), HELD, {}), parties), strict=True))
+        answers = dict(zip(parties, pool.map(lambda one: ask(Party("host", one), HELD, body), parties), strict=True))
     found = {party_id: held_in(answer) for party_id, answer in answers.items()}
     unheard = {party_id: why_not_said(answers[party_id]) for party_id, held in found.items() if held is None}
     return HeldNow(at // 1000, {party_id: held for party_id, held in found.items() if held is not None}, unheard)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from fate_flow.core.model.errors import FlowError, NotFound
+from fate_flow.core.model.errors import FlowError, NotFound, OperationFailed
 from fate_flow.core.record.both_sides import with_other_side
 from fate_flow.core.record.comparison import ALL, About, Finding
 from fate_flow.core.record.entry import other_party
@@ -62,8 +62,8 @@ class Comparing:
         self, party_id: str, ask: Ask, monotonic: Callable[[], float], about: About = ALL
     ) -> tuple[Finding, ...]:  # fmt: skip
         """Compare with what a party hands out now. Raises what `with_file` and `LogQuestions.log` raise."""
-        reader = self._reader(party_id)
-        return self._compare(reader, LogQuestions(ask, party_id, monotonic).log(), about)
+        reader, since = self._reader(party_id), self._context.read(lambda tx: tx.questions(party_id))
+        return self._compare(reader, LogQuestions(ask, party_id, monotonic).log(), about, since)
 
     def of_job(self, about: About, ask: Ask, monotonic: Callable[[], float]) -> Compared:
         """Ask each party with which there are entries about a job, and compare those. Raises NotFound if nothing is
@@ -95,12 +95,18 @@ class Comparing:
             lambda tx: LogReader.of(tx, self._context.party_id, party_id, self._check, self._raw_of)
         )
 
-    def _compare(self, reader: LogReader, epochs: Iterable[WholeEpoch], about: About) -> tuple[Finding, ...]:
+    def _compare(
+        self, reader: LogReader, epochs: Iterable[WholeEpoch], about: About, since: tuple[str, ...] | None = None
+    ) -> tuple[Finding, ...]:
+        """`since`: the questions of the party that were known before it was asked."""
         theirs, own = reader.read(epochs), self._context.party_id
         self._context.read(lambda tx: contradictions(tx, theirs))       # it computes roots, which are then known
         messages = self._context.read(lambda tx: messages_in_both(tx, own, theirs, about), of_one_moment=True)
 
         def act(tx: Transaction) -> tuple[Finding, ...]:
+            if since is not None and tx.questions(theirs.party_id) != since:
+                # It may have been restored from a backup meanwhile: what it has handed out may be lost there.
+                raise OperationFailed(f"party {theirs.party_id} was started while its log was read; compare again")
             found = (*keep_heads(tx, theirs, self._context.clock()), *messages)
             notify_of_findings(self._context, tx, theirs.party_id, found)
             return found

@@ -12,6 +12,9 @@ which messages this party has acknowledged, counts in the first answer, and once
 with its keys. A peer that was heard once holds up the log with it and no other one, and whoever answers what does not
 fit is asked every ten seconds at most.
 
+Each question has a random id, and a checkpoint names the question whose answer it follows from. So a peer refuses one
+that was sent before a backup was restored here, and that it takes up only after it has been asked.
+
 Nothing here sends a request. A caller does so for what `questions` and `offers` return, and hands back the answers.
 """
 
@@ -20,12 +23,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from fate_flow.core.access.key_list import KeyState
 from fate_flow.core.model.errors import BadSettings
 from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, read_checkpoint, read_count
+from fate_flow.core.record.commitment import number_of
 from fate_flow.core.record.entry import OWN_LOG, log_with, other_party
 from fate_flow.core.record.log import Head, StoredCheckpoint
 from fate_flow.core.record.note import BadNote, Check, NoteKey, read_note
@@ -33,7 +37,7 @@ from fate_flow.core.record.proof import NewCheckpoint
 from fate_flow.core.record.tree import Edge, consistency_from_edge
 from fate_flow.core.record.witness import Seen
 from fate_flow.core.text.phrases import sanitized
-from fate_flow.core.wire.v1.witnessing import AskedHeld, Held
+from fate_flow.core.wire.v1.witnessing import ASKED_SINCE, AskedHeld, Held
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.acknowledged import newest_signed, not_received
 from fate_flow.services.record.checkpoints import LogSigner, place_in, sealed_hashes
@@ -57,12 +61,14 @@ _LONGEST_TEXT = 200
 
 @dataclass(frozen=True)
 class Offer:
-    """A checkpoint for a peer to cosign: `text` is the body of `add-checkpoint`. It continues the one of size `old`."""
+    """A checkpoint for a peer to cosign: `text` is the body of `add-checkpoint`. It continues the one of size `old`.
+    `question`: the id of the question to this peer that was answered last."""
 
     party_id: str
     checkpoint: StoredCheckpoint
     old: int
     text: str
+    question: str
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,7 @@ class _Peer:
     has_said: bool = False       # it has said itself what it holds
     epoch: int = 0               # of the log with it
     holds: int = 0               # the size of its newest checkpoint in this epoch
+    question: str = ""           # the id of the one that it has answered last
     has_been_asked: bool = False
     asked_since: float | None = None     # the first question since this process is in charge
     is_witness: bool = True      # it has not said otherwise; it is asked again before anything more is offered
@@ -152,6 +159,7 @@ class Cosigning:
         self._has_looked = self._has_begun_own_anew = False
         self._known_at: dict[str, float] = {}    # when it was known last what a peer holds; also of those that are gone
         self._word = UnsignedWord()
+        self._being_asked: set[str] = set()      # nothing is offered to them: it would name an older question
 
     # ------------------------------------------------------------------ before the first signature
 
@@ -168,7 +176,10 @@ class Cosigning:
 
     def question(self, party_id: str) -> AskedHeld:
         """Return what a peer is asked."""
-        return self._word.question(party_id, lambda: self.context.read(lambda tx: newest_signed(tx, party_id)))
+        asked = self._word.question(party_id, lambda: self.context.read(lambda tx: newest_signed(tx, party_id)))
+        with self._lock:
+            self._being_asked.add(party_id)
+        return replace(asked, question=number_of(bytes.fromhex(self.context.fresh_salt())))
 
     def stands_by(self) -> None:
         """Note that another process is in charge: silence counts from the next question."""
@@ -228,6 +239,7 @@ class Cosigning:
         now = self.monotonic()
         with self._lock:
             peer = self._peers.setdefault(party_id, _Peer())
+            self._being_asked.discard(party_id)
             self._word.is_silent(party_id, now)
             if peer.is_known and peer.is_witness:
                 return               # it was asked for its word once more
@@ -249,9 +261,10 @@ class Cosigning:
             peer = self._peers[party_id]
             peer.is_witness, peer.ask_at = False, self.monotonic() + _LATER_SECONDS
 
-    def holds(self, party_id: str, said: Held) -> None:
-        """Take the answer of a peer: what it has of this party's log with it. If that is ahead of what is here, that
-        log and the own one begin anew, the own one once in a process: nobody can hold anything of it from before."""
+    def holds(self, party_id: str, said: Held, question: str = "") -> None:
+        """Take the answer of a peer to the question with this id: what it has of this party's log with it. If that is
+        ahead of what is here, that log and the own one begin anew, the own one once in a process: nobody can hold
+        anything of it from before."""
         signer = self._own()
         if signer is None:
             return
@@ -273,9 +286,9 @@ class Cosigning:
             why = f"party {party_id} {why}"
             logs = [log_with(party_id), *([] if self.has_begun_own_anew() else [OWN_LOG])]
             self._begin_anew(logs, f"{LOST}: {why}", theirs, epoch, lost)
-            self._knows(party_id, 0, has_said=True)
+            self._knows(party_id, 0, question, has_said=True)
         else:
-            self._knows(party_id, theirs.size if theirs and epoch == head.epoch else 0, has_said=True)
+            self._knows(party_id, theirs.size if theirs and epoch == head.epoch else 0, question, has_said=True)
         self._word.is_taken(party_id, self.monotonic(), has_begun_anew=bool(why))
 
     def _own(self) -> LogSigner | None:
@@ -321,12 +334,13 @@ class Cosigning:
         held = f"; it holds {theirs.size} entries of epoch {epoch}" if theirs else ""
         LOG.warning("the record goes on in the next epoch (%s): %s%s", ", ".join(logs), why, held)
 
-    def _knows(self, party_id: str, size: int, has_said: bool = False) -> None:
+    def _knows(self, party_id: str, size: int, question: str = "", has_said: bool = False) -> None:
         epoch = self.context.read(lambda tx: tx.record_head(log_with(party_id))).epoch
         now = self.monotonic()
         with self._lock:
-            self._peers[party_id] = _Peer(True, has_said, epoch, size, has_been_asked=True, offer_at=now)
+            self._peers[party_id] = _Peer(True, has_said, epoch, size, question, has_been_asked=True, offer_at=now)
             self._known_at[party_id] = now
+            self._being_asked.discard(party_id)
 
     # ------------------------------------------------------------------ what it has signed
 
@@ -344,13 +358,15 @@ class Cosigning:
         """Return what to send now to which peers."""
         now = self.monotonic()
         with self._lock:
-            due = {
-                one: peer for one, peer in self._peers.items() if peer.may_be_offered(now) and peer.offer_at <= now
-            }
+            due = {one: peer for one, peer in self._peers.items() if self._may_offer(one, now) and peer.offer_at <= now}
             for peer in due.values():
                 peer.offer_at = now + IDLE_SECONDS
         found = [self.context.read(lambda tx, one=one: self._offer(tx, *one)) for one in due.items()]  # type: ignore[misc]
         return tuple(one for one in found if one is not None)
+
+    def _may_offer(self, party_id: str, now: float) -> bool:
+        peer = self._peers.get(party_id)
+        return peer is not None and peer.may_be_offered(now) and party_id not in self._being_asked
 
     def _offer(self, tx: Transaction, party_id: str, peer: _Peer) -> Offer | None:
         head = tx.record_head(log_with(party_id))
@@ -360,21 +376,23 @@ class Cosigning:
         with self._lock:
             if peer.epoch != head.epoch:         # it has begun anew when it was signed
                 peer.epoch, peer.holds = head.epoch, 0
-            holds = peer.holds
+            holds, question = peer.holds, peer.question
         old = edge_of(tx, head, holds)
         if old is None or old.size > newest.size:
             self._ask_again(party_id)
             return None
         leaves = sealed_hashes(tx, head, old.size, newest.size - old.size) if newest.size > old.size else ()
         hashes = consistency_from_edge(old, leaves) if old.size else ()
-        return Offer(party_id, newest, old.size, str(NewCheckpoint(old.size, hashes, read_note(newest.note))))
+        text = str(NewCheckpoint(old.size, hashes, read_note(newest.note)))
+        return Offer(party_id, newest, old.size, text, question)
 
     def for_heartbeat(self, party_id: str) -> Offer | None:
         """Return what the next heartbeat to this party takes along: a new checkpoint, or one that is due soon."""
         with self._lock:
-            peer, now = self._peers.get(party_id), self.monotonic()
-            if peer is None or not peer.may_be_offered(now):
+            now = self.monotonic()
+            if not self._may_offer(party_id, now):
                 return None
+            peer = self._peers[party_id]
             is_due = peer.offer_at <= now + _ALONG_SECONDS
         found = self.context.read(lambda tx: self._offer(tx, party_id, peer))
         return found if found is not None and (is_due or found.checkpoint.size > found.old) else None
@@ -391,6 +409,8 @@ class Cosigning:
                 peer.offer_at, peer.is_stale = now + IDLE_SECONDS, False
             elif status == Seen.STALE.status:
                 self._is_stale(offer, peer, text)
+            elif status == ASKED_SINCE:
+                self._is_of_older_question(offer, peer)
             elif status in _NOT_NOW:
                 peer.offer_at = peer.rests_until = now + _AGAIN_SECONDS
             else:
@@ -410,6 +430,14 @@ class Cosigning:
         else:
             again = self.monotonic() + (_AGAIN_SECONDS if peer.is_stale else 0.0)
             peer.holds, peer.offer_at, peer.rests_until, peer.is_stale = size, again, again, True
+
+    def _is_of_older_question(self, offer: Offer, peer: _Peer) -> None:
+        """Offer it again if the newer question is one of this process that was answered meanwhile; otherwise ask: it
+        was one that has got no answer, or of another process of this party."""
+        if peer.question != offer.question:
+            peer.offer_at = self.monotonic()
+        else:
+            self._ask_again(offer.party_id)
 
     def _ask_again(self, party_id: str) -> None:
         """What the peer holds is not here: nothing more is signed in the log with it before it has been asked."""

@@ -1,7 +1,8 @@
 """This party as the witness of its peers: it cosigns checkpoints of the logs that they keep with it.
 
 The newest checkpoint of each log is kept, in the database, before its cosignature is given. So a peer cannot show
-another past later, and can ask for its own newest checkpoint after it was restored from a backup.
+another past later, and can ask for its own newest checkpoint after it was restored from a backup. A checkpoint that
+names an older question than its party's newest one is refused: it may have been sent before that.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from fate_flow.core.access.fingerprint import fingerprint_of
 from fate_flow.core.access.key_list import RECORD, KeyState, PartyKeys, SignedKeyList, ed25519_in
 from fate_flow.core.access.replaced_keys import root_ids
+from fate_flow.core.model.errors import OperationFailed
 from fate_flow.core.record.checkpoint import Checkpoint, checked_checkpoint, cosign, read_checkpoint
 from fate_flow.core.record.entry import log_with
 from fate_flow.core.record.log import StoredCheckpoint
@@ -20,7 +22,7 @@ from fate_flow.core.record.note import COSIGNATURE, BadNote, Check, NoteKey, Sig
 from fate_flow.core.record.offline.evidence import Evidence
 from fate_flow.core.record.proof import NewCheckpoint, read_new_checkpoint
 from fate_flow.core.record.witness import Seen, seen_in, witness_name
-from fate_flow.core.wire.v1.witnessing import AS_BEFORE, AskedHeld, Held
+from fate_flow.core.wire.v1.witnessing import AS_BEFORE, ASKED_SINCE, AskedHeld, Held
 from fate_flow.services.context.notifying import notify_of_evidence
 from fate_flow.services.context.ports import Context
 from fate_flow.services.record.acknowledged import acknowledged_by
@@ -30,6 +32,8 @@ from fate_flow.store.contract.transaction import Transaction
 LOG = logging.getLogger(__name__)
 
 MOST_LOGS = 1_000           # of one party; a log more for each epoch
+_MOST_QUESTIONS = 16         # of one party that are known: one of them that comes late, once more, is not the newest
+_WHY_ASKED_SINCE = "this party has answered a newer question of yours for what it holds"
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,9 @@ class Witnessing:
         self._log = log_with(context.party_id)
         self._roots: dict[str, tuple[SignedKeyList, tuple[str, ...]]] = {}   # of each peer, as of its newest key list
 
-    def add_checkpoint(self, caller: str, text: str) -> WitnessReply:
-        """Cosign a checkpoint of this peer, or say why not. Raises StorageFailed."""
+    def add_checkpoint(self, caller: str, text: str, question: str = "") -> WitnessReply:
+        """Cosign a checkpoint of this peer, or say why not. `question`: the id of the question that it names. Raises
+        StorageFailed."""
         witness = self._witness() if self._context.keeps_record else None
         if witness is None:
             return WitnessReply(404, f"party {self._context.party_id} is no witness\n")
@@ -77,7 +82,12 @@ class Witnessing:
 
         def act(tx: Transaction) -> WitnessReply:
             found.clear()
-            return self._answer(tx, caller, text, witness, found)
+            try:
+                return self._answer(tx, caller, text, question, witness, found)
+            except _Refused as refused:
+                return refused.reply
+            except BadNote as error:
+                return WitnessReply(400, f"{error}\n")
 
         reply = self._context.write(act)
         for one in found:
@@ -85,17 +95,22 @@ class Witnessing:
         return reply
 
     def held_of(self, caller: str, asked: AskedHeld = AS_BEFORE) -> Held:
-        """Return what is kept of this peer's logs with this party, also if no record is kept here any more."""
+        """Return what is kept of this peer's logs with this party, also if no record is kept here any more. From now
+        on a checkpoint has to name this question, unless it is one of an audit. Raises OperationFailed,
+        StorageFailed."""
+        counts = self._context.keeps_record and not asked.is_audit
 
         def read(tx: Transaction) -> Held:
             keys = _keys_of(tx, caller)
             if keys is None:
                 return Held(())
+            if counts:
+                _put_question(tx, caller, asked.question)        # before it reads: what was cosigned until now is seen
             notes = [note for root in self._roots_of(tx, keys) for note in self._kept(tx, root)]
             messages = acknowledged_by(tx, caller, asked.after)
             return Held(notes, [number for number, _ in messages], [answer for _, answer in messages])
 
-        return self._context.read(read)
+        return self._context.write(read) if counts else self._context.read(read)
 
     def _kept(self, tx: Transaction, root: str) -> Sequence[str]:
         return tx.witnessed_below(f"{root}/{self._log}/")
@@ -109,16 +124,13 @@ class Witnessing:
         return known[1]
 
     def _answer(
-        self, tx: Transaction, caller: str, text: str, witness: Witness, found: list[Evidence]
+        self, tx: Transaction, caller: str, text: str, question: str, witness: Witness, found: list[Evidence]
     ) -> WitnessReply:  # fmt: skip
-        """`found` gets the evidence that is new."""
-        try:
-            said = read_new_checkpoint(text)
-            new = self._signed(tx, caller, said)
-        except _Refused as refused:
-            return refused.reply
-        except BadNote as error:
-            return WitnessReply(400, f"{error}\n")
+        """`found` gets the evidence that is new. Raises _Refused, BadNote; nothing is written then."""
+        said = read_new_checkpoint(text)
+        new = self._signed(tx, caller, said)
+        if question != _newest_question(tx, caller):
+            raise _Refused(ASKED_SINCE, _WHY_ASKED_SINCE)
         kept = tx.witnessed(new.origin)
         head = read_checkpoint(read_note(kept.note).text) if kept else None
         seen, size = seen_in(said, new, head), head.size if head else 0
@@ -131,10 +143,12 @@ class Witnessing:
                 found.append(evidence)
                 notify_of_evidence(self._context, tx, evidence)
         if seen is Seen.CONTINUES and new.size > size:
+            if not tx.is_newest_question(caller, question):
+                raise _Refused(ASKED_SINCE, _WHY_ASKED_SINCE)
             stored = StoredCheckpoint(0, new.size, str(said.checkpoint), self._context.clock())
             if not tx.put_witnessed(new.origin, size, stored):
-                newest = tx.witnessed(new.origin)
-                seen, size = Seen.STALE, newest.size if newest else 0
+                now_kept = tx.witnessed(new.origin)
+                seen, size = Seen.STALE, now_kept.size if now_kept else 0
         if seen is Seen.CONTINUES:
             return WitnessReply(200, cosign(
                 said.checkpoint, witness.key, self._context.clock() // 1000, witness.sign
@@ -171,6 +185,19 @@ class Witnessing:
             raise _Refused(403, f"epoch {epoch} of this log is held here under another root key of party {caller}")
         if sum(len(self._kept(tx, root)) for root in roots) >= MOST_LOGS:
             raise _Refused(403, f"{MOST_LOGS} logs of party {caller} are kept here, and no more")
+
+
+def _newest_question(tx: Transaction, caller: str) -> str:
+    return (tx.questions(caller) or ("",))[0]
+
+
+def _put_question(tx: Transaction, caller: str, question: str) -> None:
+    """Keep the id of a question as the newest one of this party. Raises OperationFailed."""
+    known = tx.questions(caller)
+    if question == _newest_question(tx, caller) or (question and question in known):
+        return
+    if not tx.put_questions(caller, known, (question, *known)[:_MOST_QUESTIONS]):
+        raise OperationFailed(f"another server of party {caller} asks at this moment; ask again")
 
 
 def _keys_of(tx: Transaction, party_id: str) -> PartyKeys | None:

@@ -72,21 +72,6 @@ class Record(Protocol):
     def checkpoints(self, log: str, epoch: int) -> tuple[StoredCheckpoint, ...]:
         """Return the checkpoints of a log, the smallest first."""
 
-    def witnessed(self, origin: str) -> StoredCheckpoint | None:
-        """Return the newest checkpoint of this log of another party that was cosigned here; its epoch is 0."""
-
-    def put_witnessed(self, origin: str, old_size: int, checkpoint: StoredCheckpoint) -> bool:
-        """Keep a newer checkpoint of another party's log; False if the kept one is not of size `old_size` any more."""
-
-    def witnessed_below(self, beginning: str) -> tuple[str, ...]:
-        """Return the notes that `witnessed` has for the origins with this beginning, in the order of origins."""
-
-    def add_evidence(self, evidence: Evidence) -> bool:
-        """Keep evidence against another party; False if there is some of this log and size already."""
-
-    def evidence(self) -> tuple[Evidence, ...]:
-        """Return all evidence against other parties, the oldest first."""
-
     def person_id(self, name: str, new_id: str) -> str:
         """Return the random id of this person in entries; it is `new_id` from now on if there was none."""
 
@@ -119,3 +104,33 @@ class Segments(Protocol):
 
     def erase_texts(self, entries: Sequence[StoredEntry]) -> None:
         """Erase the salts and texts beside these entries, which have rows."""
+
+
+class Witnessed(Protocol):
+    """Part of `contract.Transaction`: what this party keeps as the witness of its peers."""
+
+    def witnessed(self, origin: str) -> StoredCheckpoint | None:
+        """Return the newest checkpoint of this log of another party that was cosigned here; its epoch is 0."""
+
+    def put_witnessed(self, origin: str, old_size: int, checkpoint: StoredCheckpoint) -> bool:
+        """Keep a newer checkpoint of another party's log; False if the kept one is not of size `old_size` any more."""
+
+    def witnessed_below(self, beginning: str) -> tuple[str, ...]:
+        """Return the notes that `witnessed` has for the origins with this beginning, in the order of origins."""
+
+    def questions(self, party_id: str) -> tuple[str, ...]:
+        """Return the ids of the last questions of a party about its logs, the newest first; empty: of an earlier
+        release."""
+
+    def put_questions(self, party_id: str, old: tuple[str, ...], new: tuple[str, ...]) -> bool:
+        """Keep these ids, the newest first, instead of the old ones; False if others are kept."""
+
+    def is_newest_question(self, party_id: str, question: str) -> bool:
+        """Return whether this is the newest question of a party; an empty one also if there is none. Nobody keeps a
+        newer one before the end of this transaction."""
+
+    def add_evidence(self, evidence: Evidence) -> bool:
+        """Keep evidence against another party; False if there is some of this log and size already."""
+
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Return all evidence against other parties, the oldest first."""

@@ -21,7 +21,7 @@ from fate_flow.store.contract.party_keys import KeysOfParties
 from fate_flow.store.contract.peers import Peers
 from fate_flow.store.contract.permissions import Permissions
 from fate_flow.store.contract.queue import Queue
-from fate_flow.store.contract.record import Record, Segments
+from fate_flow.store.contract.record import Record, Segments, Witnessed
 from fate_flow.store.contract.resources import Resources
 from fate_flow.store.contract.results import Results
 from fate_flow.store.contract.seats import Seats
@@ -33,7 +33,7 @@ from fate_flow.store.values import OutputTable, TableMeta
 
 class Transaction(
     Bindings, Jobs, KeysOfParties, Models, Notifications, OldJobs, Outbox, Peers, Permissions, Queue, Record, Resources,
-    Results, Seats, Segments, Submissions, Tasks, Workers, Protocol,
+    Results, Seats, Segments, Submissions, Tasks, Witnessed, Workers, Protocol,
 ):  # fmt: skip
     """One unit of work. Times are milliseconds since the epoch; `retry_at` is steady time (see `steady`)."""
 

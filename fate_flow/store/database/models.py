@@ -31,6 +31,7 @@ from fate_flow.store.database.party_servers import ServerRow
 from fate_flow.store.database.record_rows import (
     EvidenceRow,
     PersonRow,
+    QuestionRow,
     RecordBatchRow,
     RecordCheckpointRow,
     RecordEntryRow,
@@ -479,6 +480,7 @@ MODELS = (
     RecordHeadRow,
     RecordCheckpointRow,
     WitnessedRow,
+    QuestionRow,
     EvidenceRow,
     PersonRow,
     *(SegmentRow, SegmentJobRow),

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from peewee import BigAutoField, BigIntegerField, BooleanField, CharField, CompositeKey, TextField
 
+from fate_flow.core.record.tree import HASH_BYTES
 from fate_flow.store.database.base import Base
+
+
+def text_of_hashes(hashes: Sequence[bytes]) -> str:
+    """Return the text of a column with these hashes."""
+    return b"".join(hashes).hex()
+
+
+def hashes_in(text: str) -> tuple[bytes, ...]:
+    """Return the hashes that the text of a column has."""
+    raw = bytes.fromhex(text)
+    return tuple(raw[at : at + HASH_BYTES] for at in range(0, len(raw), HASH_BYTES))
 
 
 class RecordEntryRow(Base):
@@ -67,6 +81,14 @@ class WitnessedRow(Base):
 
     class Meta:
         table_name = "t_record_witnessed"
+
+
+class QuestionRow(Base):
+    f_party_id = CharField(10, primary_key=True)
+    f_questions = CharField(600)
+
+    class Meta:
+        table_name = "t_record_question"
 
 
 class EvidenceRow(Base):

@@ -14,6 +14,46 @@ from fate_flow.store.memory.tables import BY_JOB, BY_LOG
 from fate_flow.store.memory.unit import MemoryUnitOfWork
 
 
+class Witnessed(MemoryUnitOfWork):
+    """Part of the transaction. `contract.Transaction` documents the methods."""
+
+    def witnessed(self, origin: str) -> StoredCheckpoint | None:
+        return self._rows.witnessed.rows.get(origin)
+
+    def put_witnessed(self, origin: str, old_size: int, checkpoint: StoredCheckpoint) -> bool:
+        kept = self._rows.witnessed.rows.get(origin)
+        if (kept.size if kept else 0) != old_size:
+            return False
+        self._rows.witnessed.put(origin, changed(checkpoint, epoch=0, edge=None))
+        return True
+
+    def witnessed_below(self, beginning: str) -> tuple[str, ...]:
+        found = self._rows.witnessed.rows
+        return tuple(found[origin].note for origin in sorted(found) if origin.startswith(beginning))
+
+    def questions(self, party_id: str) -> tuple[str, ...]:
+        return self._rows.questions.rows.get(party_id, ())
+
+    def put_questions(self, party_id: str, old: tuple[str, ...], new: tuple[str, ...]) -> bool:
+        if self.questions(party_id) != old:
+            return False
+        self._rows.questions.put(party_id, new)
+        return True
+
+    def is_newest_question(self, party_id: str, question: str) -> bool:
+        return (self.questions(party_id) or ("",))[0] == question
+
+    def add_evidence(self, evidence: Evidence) -> bool:
+        key = (evidence.origin, evidence.size, evidence.is_proof)
+        if key in self._rows.evidence.rows:
+            return False
+        self._rows.evidence.put(key, evidence)
+        return True
+
+    def evidence(self) -> tuple[Evidence, ...]:
+        return tuple(sorted(self._rows.evidence.rows.values(), key=lambda one: (one.at, one.origin, one.size)))
+
+
 class Record(MemoryUnitOfWork):
     """Part of the transaction. `contract.Transaction` documents the methods."""
 
@@ -89,30 +129,6 @@ class Record(MemoryUnitOfWork):
     def checkpoints(self, log: str, epoch: int) -> tuple[StoredCheckpoint, ...]:
         found = [one for key, one in self._rows.checkpoints.rows.items() if key[:2] == (log, epoch)]
         return tuple(sorted(found, key=lambda one: one.size))
-
-    def witnessed(self, origin: str) -> StoredCheckpoint | None:
-        return self._rows.witnessed.rows.get(origin)
-
-    def put_witnessed(self, origin: str, old_size: int, checkpoint: StoredCheckpoint) -> bool:
-        kept = self._rows.witnessed.rows.get(origin)
-        if (kept.size if kept else 0) != old_size:
-            return False
-        self._rows.witnessed.put(origin, changed(checkpoint, epoch=0, edge=None))
-        return True
-
-    def witnessed_below(self, beginning: str) -> tuple[str, ...]:
-        found = self._rows.witnessed.rows
-        return tuple(found[origin].note for origin in sorted(found) if origin.startswith(beginning))
-
-    def add_evidence(self, evidence: Evidence) -> bool:
-        key = (evidence.origin, evidence.size, evidence.is_proof)
-        if key in self._rows.evidence.rows:
-            return False
-        self._rows.evidence.put(key, evidence)
-        return True
-
-    def evidence(self) -> tuple[Evidence, ...]:
-        return tuple(sorted(self._rows.evidence.rows.values(), key=lambda one: (one.at, one.origin, one.size)))
 
     def person_id(self, name: str, new_id: str) -> str:
         for person_id, known in self._rows.people.rows.items():

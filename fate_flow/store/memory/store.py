@@ -18,7 +18,7 @@ from fate_flow.store.memory.party_keys import KeysOfParties
 from fate_flow.store.memory.peers import Peers
 from fate_flow.store.memory.permissions import Permissions
 from fate_flow.store.memory.queue import Queue
-from fate_flow.store.memory.record import Record, Segments
+from fate_flow.store.memory.record import Record, Segments, Witnessed
 from fate_flow.store.memory.results import Results
 from fate_flow.store.memory.seats import Seats
 from fate_flow.store.memory.submissions import Submissions
@@ -45,7 +45,7 @@ class MemoryStore:
 
 class MemoryTransaction(
     Workers, Tasks, Seats, Queue, OldJobs, Bindings, Permissions, KeysOfParties, Outbox,
-    Peers, Record, Segments, Submissions, Results, Models, Notifications,
+    Peers, Record, Segments, Witnessed, Submissions, Results, Models, Notifications,
 ):  # fmt: skip
     """One unit of work. `contract.Transaction` documents the methods."""
 

@@ -165,6 +165,7 @@ class Rows:
         self.segments: Table[tuple[str, int, int], Segment] = Table(journal)
         self.checkpoints: Table[tuple[str, int, int], StoredCheckpoint] = Table(journal)
         self.witnessed: Table[str, StoredCheckpoint] = Table(journal)
+        self.questions: Table[str, tuple[str, ...]] = Table(journal)
         self.evidence: Table[tuple[str, int, bool], Evidence] = Table(journal)
         self.people: Table[str, str] = Table(journal)
         self.peers: Table[str, int] = Table(journal)

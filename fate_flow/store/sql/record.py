@@ -14,13 +14,13 @@ from fate_flow.core.record.entry import NewEntry
 from fate_flow.core.record.log import Batch, Head, StoredCheckpoint, StoredEntry, head_after
 from fate_flow.core.record.offline.evidence import Evidence
 from fate_flow.core.record.segment import Segment
-from fate_flow.core.record.tree import HASH_BYTES, Edge
-from fate_flow.store.database.models import HistoryRow
+from fate_flow.core.record.tree import Edge
 from fate_flow.store.database.prepared import Prepared, insert, update
 from fate_flow.store.database.queries import hit, insert_new
 from fate_flow.store.database.record_rows import (
     EvidenceRow,
     PersonRow,
+    QuestionRow,
     RecordBatchRow,
     RecordCheckpointRow,
     RecordEntryRow,
@@ -28,9 +28,12 @@ from fate_flow.store.database.record_rows import (
     SegmentJobRow,
     SegmentRow,
     WitnessedRow,
+    hashes_in,
+    text_of_hashes,
 )
-from fate_flow.store.database.rows import ENTRY_COLUMNS, entry_of
+from fate_flow.store.database.rows import entry_of
 from fate_flow.store.portions import portions
+from fate_flow.store.queries.history import HISTORY, PUT_MOVE, values_of_move
 from fate_flow.store.queries.segments import (
     LAST_SEGMENT,
     REMOVE_ROWS,
@@ -42,7 +45,18 @@ from fate_flow.store.queries.segments import (
     segment_of_row,
     values_of_segment,
 )
-from fate_flow.store.queries.witnessed import ADD_WITNESSED, EVIDENCE, LAST_CHARACTER, WITNESSED, WITNESSED_BELOW
+from fate_flow.store.queries.witnessed import (
+    ADD_QUESTIONS,
+    ADD_WITNESSED,
+    CHECKPOINT,
+    CHECKPOINTS,
+    EVIDENCE,
+    LAST_CHARACTER,
+    NEWEST_CHECKPOINT,
+    QUESTIONS,
+    WITNESSED,
+    WITNESSED_BELOW,
+)
 from fate_flow.store.segment_files import SegmentFiles
 from fate_flow.store.sql.unit import LogStatusWrite, SqlUnitOfWork, TakenBack
 
@@ -154,16 +168,69 @@ def _each_once(kept: Iterable[StoredEntry], rows: Iterable[StoredEntry]) -> tupl
     return tuple(sorted({one.id: one for one in (*rows, *kept)}.values(), key=by_id))
 
 
+class Witnessed(SqlUnitOfWork):
+    """Part of the transaction. `contract.Transaction` documents the methods."""
+
+    def witnessed(self, origin: str) -> StoredCheckpoint | None:
+        row = WITNESSED.row(self._database, origin)
+        return None if row is None else StoredCheckpoint(0, *row)
+
+    def put_witnessed(self, origin: str, old_size: int, checkpoint: StoredCheckpoint) -> bool:
+        ADD_WITNESSED.run(self._database, origin)
+        values = {"f_size": checkpoint.size, "f_note": checkpoint.note, "f_time": checkpoint.at}
+        return update(self._database, WitnessedRow, values, (("f_origin", origin), ("f_size", old_size))) > 0
+
+    def witnessed_below(self, beginning: str) -> tuple[str, ...]:
+        return tuple(row[0] for row in WITNESSED_BELOW.rows(self._database, beginning, beginning + LAST_CHARACTER))
+
+    def questions(self, party_id: str) -> tuple[str, ...]:
+        row = QUESTIONS.row(self._database, party_id)
+        return () if row is None else tuple(row[0].split(","))
+
+    def put_questions(self, party_id: str, old: tuple[str, ...], new: tuple[str, ...]) -> bool:
+        if not old:
+            return ADD_QUESTIONS.run(self._database, party_id, ",".join(new)) > 0
+        return self._replaces_questions(party_id, old, new)
+
+    def is_newest_question(self, party_id: str, question: str) -> bool:
+        known = self.questions(party_id)
+        if (known or ("",))[0] != question:
+            return False
+        # On MariaDB this keeps others from writing the row: a question waits until this transaction has ended.
+        return not known or self._replaces_questions(party_id, known, known)
+
+    def _replaces_questions(self, party_id: str, old: tuple[str, ...], new: tuple[str, ...]) -> bool:
+        where = (("f_party_id", party_id), ("f_questions", ",".join(old)))
+        return update(self._database, QuestionRow, {"f_questions": ",".join(new)}, where) > 0
+
+    def add_evidence(self, evidence: Evidence) -> bool:
+        row, values = EvidenceRow, {
+            "f_origin": evidence.origin, "f_size": evidence.size, "f_is_proof": evidence.is_proof,
+            "f_party_id": evidence.party_id, "f_first": evidence.first, "f_second": evidence.second,
+            "f_time": evidence.at, "f_shown": text_of_hashes(evidence.shown),
+        }  # fmt: skip
+        is_there = (
+            (row.f_origin == evidence.origin) & (row.f_size == evidence.size) & (row.f_is_proof == evidence.is_proof)
+        )
+        return insert_new(self._database, row, values, is_there)
+
+    def evidence(self) -> tuple[Evidence, ...]:
+        return tuple(
+            Evidence(party_id, bool(is_proof), origin, size, first, second, at, hashes_in(shown))
+            for party_id, is_proof, origin, size, first, second, at, shown in EVIDENCE.rows(self._database)
+        )
+
+
 class Record(Segments):
     """Part of the transaction. `contract.Transaction` documents the methods."""
 
     def add_entries(self, entries: Sequence[HistoryEntry]) -> None:
         for first in range(0, len(entries), _MOVES_AT_ONCE):
             some = entries[first : first + _MOVES_AT_ONCE]
-            _PUT_ENTRY.insert_all(self._database, [_entry_values(one) for one in some])
+            PUT_MOVE.insert_all(self._database, [values_of_move(one) for one in some])
 
     def history(self, job_id: str) -> tuple[HistoryEntry, ...]:
-        return tuple(entry_of(row) for row in _HISTORY.rows(self._database, job_id))
+        return tuple(entry_of(row) for row in HISTORY.rows(self._database, job_id))
 
     def add_to_record(self, entries: Sequence[NewEntry]) -> None:
         self.has_recorded |= bool(entries)
@@ -179,7 +246,7 @@ class Record(Segments):
             with self.savepoint():
                 if not self._move_head(head, head_after(head, batch)) or not self._number(batch):
                     raise TakenBack
-                ids, hashes = json.dumps(batch.ids, separators=(",", ":")), _text_of(batch.hashes)
+                ids, hashes = json.dumps(batch.ids, separators=(",", ":")), text_of_hashes(batch.hashes)
                 _ADD_BATCH.run(self._database, batch.log, batch.epoch, batch.first, ids, hashes, batch.at)
         except TakenBack:
             return False
@@ -199,8 +266,8 @@ class Record(Segments):
         """A log that has no head yet gets one."""
         if head == Head(head.log):
             _ADD_HEAD.run(self._database, head.log)
-        seen = (head.log, head.epoch, head.size, _text_of(head.edge.hashes))
-        return bool(_MOVE_HEAD.run(self._database, after.epoch, after.size, _text_of(after.edge.hashes), *seen))
+        seen = (head.log, head.epoch, head.size, text_of_hashes(head.edge.hashes))
+        return bool(_MOVE_HEAD.run(self._database, after.epoch, after.size, text_of_hashes(after.edge.hashes), *seen))
 
     def open_epoch(self, head: Head, epoch: int) -> bool:
         return epoch > head.epoch and self._move_head(head, Head(head.log, epoch))
@@ -252,49 +319,20 @@ class Record(Segments):
     def put_checkpoint(self, log: str, checkpoint: StoredCheckpoint) -> None:
         values = {
             "f_log": log, "f_epoch": checkpoint.epoch, "f_size": checkpoint.size, "f_note": checkpoint.note,
-            "f_time": checkpoint.at, "f_edge": _text_of(checkpoint.edge.hashes) if checkpoint.edge else "",
+            "f_time": checkpoint.at, "f_edge": text_of_hashes(checkpoint.edge.hashes) if checkpoint.edge else "",
         }  # fmt: skip
         insert(self._database, RecordCheckpointRow, values, replaces=True)
 
     def newest_checkpoint(self, log: str, epoch: int, below: int = 1 << 62) -> StoredCheckpoint | None:
-        row = _NEWEST_CHECKPOINT.row(self._database, log, epoch, below)
+        row = NEWEST_CHECKPOINT.row(self._database, log, epoch, below)
         return None if row is None else _checkpoint_of(row)
 
     def checkpoint(self, log: str, epoch: int, size: int) -> StoredCheckpoint | None:
-        row = _CHECKPOINT.row(self._database, log, epoch, size)
+        row = CHECKPOINT.row(self._database, log, epoch, size)
         return None if row is None else _checkpoint_of(row)
 
     def checkpoints(self, log: str, epoch: int) -> tuple[StoredCheckpoint, ...]:
-        return tuple(_checkpoint_of(row) for row in _CHECKPOINTS.rows(self._database, log, epoch))
-
-    def witnessed(self, origin: str) -> StoredCheckpoint | None:
-        row = WITNESSED.row(self._database, origin)
-        return None if row is None else StoredCheckpoint(0, *row)
-
-    def put_witnessed(self, origin: str, old_size: int, checkpoint: StoredCheckpoint) -> bool:
-        ADD_WITNESSED.run(self._database, origin)
-        values = {"f_size": checkpoint.size, "f_note": checkpoint.note, "f_time": checkpoint.at}
-        return update(self._database, WitnessedRow, values, (("f_origin", origin), ("f_size", old_size))) > 0
-
-    def witnessed_below(self, beginning: str) -> tuple[str, ...]:
-        return tuple(row[0] for row in WITNESSED_BELOW.rows(self._database, beginning, beginning + LAST_CHARACTER))
-
-    def add_evidence(self, evidence: Evidence) -> bool:
-        row, values = EvidenceRow, {
-            "f_origin": evidence.origin, "f_size": evidence.size, "f_is_proof": evidence.is_proof,
-            "f_party_id": evidence.party_id, "f_first": evidence.first, "f_second": evidence.second,
-            "f_time": evidence.at, "f_shown": _text_of(evidence.shown),
-        }  # fmt: skip
-        is_there = (
-            (row.f_origin == evidence.origin) & (row.f_size == evidence.size) & (row.f_is_proof == evidence.is_proof)
-        )
-        return insert_new(self._database, row, values, is_there)
-
-    def evidence(self) -> tuple[Evidence, ...]:
-        return tuple(
-            Evidence(party_id, bool(is_proof), origin, size, first, second, at, _hashes(shown))
-            for party_id, is_proof, origin, size, first, second, at, shown in EVIDENCE.rows(self._database)
-        )
+        return tuple(_checkpoint_of(row) for row in CHECKPOINTS.rows(self._database, log, epoch))
 
     def person_id(self, name: str, new_id: str) -> str:
         row = _PERSON.row(self._database, name)
@@ -327,32 +365,17 @@ def _entry_of(row: tuple[Any, ...]) -> StoredEntry:
 
 def _head_of(row: tuple[Any, ...]) -> Head:
     log, epoch, size, edge = row
-    return Head(log, epoch, Edge(size, _hashes(edge)))
+    return Head(log, epoch, Edge(size, hashes_in(edge)))
 
 
 def _batch_of(row: tuple[Any, ...]) -> Batch:
     log, epoch, first, ids, hashes, at = row
-    return Batch(log, epoch, first, tuple(json.loads(ids)), _hashes(hashes), at)
-
-
-def _checkpoints_of(log: str, epoch: int) -> Any:
-    row = RecordCheckpointRow
-    columns = (row.f_epoch, row.f_size, row.f_note, row.f_time, row.f_edge)
-    return row.select(*columns).where((row.f_log == log) & (row.f_epoch == Value(epoch, converter=False)))
+    return Batch(log, epoch, first, tuple(json.loads(ids)), hashes_in(hashes), at)
 
 
 def _checkpoint_of(row: tuple[Any, ...]) -> StoredCheckpoint:
     epoch, size, note, at, edge = row
-    return StoredCheckpoint(epoch, size, note, at, Edge(size, _hashes(edge)) if edge else None)
-
-
-def _text_of(hashes: Sequence[bytes]) -> str:
-    return b"".join(hashes).hex()
-
-
-def _hashes(text: str) -> tuple[bytes, ...]:
-    raw = bytes.fromhex(text)
-    return tuple(raw[at : at + HASH_BYTES] for at in range(0, len(raw), HASH_BYTES))
+    return StoredCheckpoint(epoch, size, note, at, Edge(size, hashes_in(edge)) if edge else None)
 
 
 _COLUMNS = (
@@ -446,19 +469,6 @@ _BATCHES = Prepared(
     ),
     4,
 )  # fmt: skip
-_CHECKPOINTS = Prepared(lambda log, epoch: _checkpoints_of(log, epoch).order_by(RecordCheckpointRow.f_size), 2)
-_NEWEST_CHECKPOINT = Prepared(
-    lambda log, epoch, below: _checkpoints_of(log, epoch).where(
-        RecordCheckpointRow.f_size < Value(below, converter=False)
-    ).order_by(RecordCheckpointRow.f_size.desc()).limit(1),
-    3,
-)  # fmt: skip
-_CHECKPOINT = Prepared(
-    lambda log, epoch, size: _checkpoints_of(log, epoch).where(
-        RecordCheckpointRow.f_size == Value(size, converter=False)
-    ),
-    3,
-)  # fmt: skip
 _EPOCHS = Prepared(
     lambda log: (
         RecordBatchRow.select(RecordBatchRow.f_epoch)
@@ -470,29 +480,3 @@ _EPOCHS = Prepared(
 )
 _PERSON = Prepared(lambda name: PersonRow.select(PersonRow.f_person_id).where(PersonRow.f_name == name), 1)
 _NAME = Prepared(lambda person_id: PersonRow.select(PersonRow.f_name).where(PersonRow.f_person_id == person_id), 1)
-
-
-def _entry_values(one: HistoryEntry) -> tuple[str | int, ...]:
-    role, party_id = (one.party.role, one.party.party_id) if one.party else ("", "")
-    return (
-        one.job_id, one.level.value, role, party_id, one.task, one.version, one.old, one.new, one.reason, one.message,
-        one.caused_by, one.exit_status, one.at,
-    )  # fmt: skip
-
-
-_PUT_ENTRY = Prepared(
-    lambda job_id, level, role, party_id, task, version, old, new, reason, message, caused_by, exit_status, at: (
-        HistoryRow.insert(
-            f_job_id=job_id, f_level=level, f_role=role, f_party_id=party_id, f_component_name=task,
-            f_task_version=Value(version, converter=False), f_old=old, f_new=new, f_reason=reason, f_message=message,
-            f_caused_by=caused_by, f_exit_status=exit_status, f_time=Value(at, converter=False),
-        )
-    ),
-    13,
-)  # fmt: skip
-_HISTORY = Prepared(
-    lambda job_id: (
-        HistoryRow.select(*ENTRY_COLUMNS).where(HistoryRow.f_job_id == job_id).order_by(HistoryRow.f_id)
-    ),
-    1,
-)

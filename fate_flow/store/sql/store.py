@@ -21,7 +21,7 @@ from fate_flow.store.sql.party_keys import KeysOfParties
 from fate_flow.store.sql.peers import Peers
 from fate_flow.store.sql.permissions import Permissions
 from fate_flow.store.sql.queue import Queue
-from fate_flow.store.sql.record import Record
+from fate_flow.store.sql.record import Record, Witnessed
 from fate_flow.store.sql.results import Results
 from fate_flow.store.sql.seats import Seats
 from fate_flow.store.sql.submissions import Submissions
@@ -132,6 +132,6 @@ class SqlStore:
 
 class SqlTransaction(
     Workers, Tasks, Seats, Queue, OldJobs, Bindings, Permissions, KeysOfParties, Outbox,
-    Peers, Record, Submissions, Results, Models, Notifications,
+    Peers, Record, Witnessed, Submissions, Results, Models, Notifications,
 ):  # fmt: skip
     """One unit of work. `contract.Transaction` documents the methods."""

@@ -126,7 +126,7 @@ class WitnessParty:
                 self.cosigning.does_not_answer(other_id)
             else:
                 asked = self.cosigning.question(other_id)
-                self.cosigning.holds(other_id, other.witnessing.held_of(self.party_id, asked))
+                self.cosigning.holds(other_id, other.witnessing.held_of(self.party_id, asked), asked.question)
 
     def offer(
         self, other: WitnessParty, change: Callable[[Offer], str] = lambda offer: offer.text
@@ -134,7 +134,7 @@ class WitnessParty:
         """Offer what is due to another party, and take its answer."""
         for offer in self.cosigning.offers():
             if offer.party_id == other.party_id:
-                reply = other.witnessing.add_checkpoint(self.party_id, change(offer))
+                reply = other.witnessing.add_checkpoint(self.party_id, change(offer), offer.question)
                 self.cosigning.answered(offer, reply.status, reply.text)
                 return reply
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-_TABLES = ("record", "record_batches", "record_heads", "checkpoints", "witnessed", "evidence")
+_TABLES = ("record", "record_batches", "record_heads", "checkpoints", "witnessed", "questions", "evidence")
 
 
 class RecordBackup:

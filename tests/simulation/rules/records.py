@@ -19,6 +19,7 @@ from fate_flow.services.record.sealing import seal_new
 from fate_flow.services.record.verifying import Keys, State
 from fate_flow.services.witnesses.cosignatures import witness_keys
 from tests.kit.core.signers import has_signed
+from tests.simulation.world.witnesses import has_forgotten
 
 if TYPE_CHECKING:
     from tests.simulation.world.party import SimParty
@@ -129,7 +130,9 @@ def _not_said(world: World, party: SimParty, witness: SimParty, first: tuple[Sto
     if restored is None:
         return ""
     if first[0].kind != Kind.EPOCH:
-        return "it was restored, and does not say so"
+        # What it had lost may have come once more before it asked.
+        is_whole = pair not in world.restored and not has_forgotten(party, witness)
+        return "" if is_whole else "it was restored, and does not say so"
     epoch, signed = restored
     with party.store.reading() as tx:
         newest = tx.newest_checkpoint(log_with(witness.party_id), epoch)

@@ -36,14 +36,15 @@ def restored_story(seed: int, forks: bool = False) -> World:
     return world
 
 
-def last_seconds_story(seed: int) -> World:
+def last_seconds_story(seed: int, is_late: bool = False) -> World:
     """The record of a party loses its last seconds alone, which mostly nobody has cosigned. It takes jobs before others
-    answer what they hold of it, in half of the stories for seconds. No checkpoint that it has sent before arrives much
-    later: its receiver would hold two pasts. Raises Violation."""
+    answer what they hold of it, in half of the stories for seconds. What it has sent before may arrive
+    late; `is_late`: each second request does. Raises Violation."""
     draw = Random(f"last seconds {seed}")
     world = World(seed, parties=draw.choice([2, 3]), cores=8, keeps_record=True)
-    faults = draw.choice([CALM, rough(0.06, 50, 0.0), rough(0.03, 20, 0.01), rough(0.12, 100, 0.0)])
-    world.faults = replace(faults, late_request=0.0, repeat_request=0.0)
+    world.faults = draw.choice([CALM, rough(0.06, 50, 0.0), rough(0.03, 20, 0.01), rough(0.12, 100, 0.0)])
+    if is_late:
+        world.faults = replace(CALM, delay=draw.choice([5, 50]), late_request=0.5, repeat_request=0.2)
     _submit(world, draw)
     world.run_for(draw.choice([0.3, 1.5, 4.0]) + draw.random())
     party = world.parties[draw.choice(world.party_ids)]

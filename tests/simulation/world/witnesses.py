@@ -40,8 +40,9 @@ _LONGEST_WAIT = 10_000       # until what is new is sealed, whether or not other
 class Liar(Cosigning):
     """Goes on in the past that it has, whatever others hold of another one."""
 
-    def holds(self, party_id: str, said: Held) -> None:
-        self._knows(party_id, max((read_checkpoint(read_note(one).text).size for one in said.notes), default=0))
+    def holds(self, party_id: str, said: Held, question: str = "") -> None:
+        size = max((read_checkpoint(read_note(one).text).size for one in said.notes), default=0)
+        self._knows(party_id, size, question)
 
     def _ask_again(self, party_id: str) -> None:
         """It knows better."""
@@ -54,14 +55,14 @@ class StrangeWitness:
         self._true, self._draw = true, draw
 
     def held_of(self, caller: str, asked: AskedHeld) -> Held:
-        notes = self._true.held_of(caller).notes
+        notes = self._true.held_of(caller, asked).notes
         return Held(notes[: self._draw.randint(0, len(notes))], (f"{self._draw.getrandbits(128):032x}",))
 
-    def add_checkpoint(self, caller: str, text: str) -> WitnessReply:
+    def add_checkpoint(self, caller: str, text: str, question: str) -> WitnessReply:
         old = int(text.partition("\n")[0].removeprefix("old "))
-        size, status = self._draw.choice([old, old, 0, 1, old + 1]), self._draw.choice([409, 409, 409, 422, 503])
+        size, status = self._draw.choice([old, old, 0, 1, old + 1]), self._draw.choice([409, 409, 409, 412, 422, 503])
         if self._draw.random() < 0.3:
-            return self._true.add_checkpoint(caller, text)
+            return self._true.add_checkpoint(caller, text, question)
         return WitnessReply(status, f"{size}\n")
 
 
@@ -132,14 +133,15 @@ class SimRecordWork:
     def _ask(self, party_id: str) -> None:
         own, cosigning, asked = self._party.party_id, self.cosigning, self.cosigning.question(party_id)
         self._call(
-            party_id, lambda other: other.held_of(own, asked), lambda held: cosigning.holds(party_id, held),
+            party_id, lambda other: other.held_of(own, asked),
+            lambda held: cosigning.holds(party_id, held, asked.question),
             lambda: cosigning.does_not_answer(party_id),
         )  # fmt: skip
 
     def _offer(self, offer: Offer) -> None:
         own, cosigning = self._party.party_id, self.cosigning
         self._call(
-            offer.party_id, lambda other: other.add_checkpoint(own, offer.text),
+            offer.party_id, lambda other: other.add_checkpoint(own, offer.text, offer.question),
             lambda reply: cosigning.answered(offer, reply.status, reply.text),
             lambda: cosigning.answered(offer, 0, ""),
         )  # fmt: skip
@@ -190,11 +192,16 @@ def restore_record(party: SimParty, backup: RecordBackup) -> None:
         is_left = (epoch, newest.size if newest else 0)
         if _holds_more(other, party):
             world.restored[party.party_id, other.party_id] = is_left
-        if _acknowledged(other, party) - _received(party, other):
+        if has_forgotten(party, other):
             world.forgotten[party.party_id, other.party_id] = is_left
     for server in party.servers:
         if server.record_work is not None:
             server.record_work.restart()
+
+
+def has_forgotten(party: SimParty, other: SimParty) -> bool:
+    """Return whether a party has acknowledged messages of another one that are not in its log."""
+    return bool(_acknowledged(other, party) - _received(party, other))
 
 
 def _acknowledged(sender: SimParty, receiver: SimParty) -> set[tuple[object, object]]:
@@ -217,8 +224,10 @@ def _said(party: SimParty, other: SimParty) -> list[Mapping[str, Any]]:
 
 
 def _holds_more(witness: SimParty, party: SimParty) -> bool:
+    log = log_with(witness.party_id)
     with party.store.reading() as tx:
-        head = tx.record_head(log_with(witness.party_id))
+        head = tx.record_head(log)
+        left = head.size + sum(one.log == log for one in tx.unsealed_entries(_ALL))     # they get the same indexes
     with witness.store.reading() as tx:
         kept = tx.witnessed(f"{party.witnessing.keys.root}/{head.log}/{head.epoch}")
-    return kept is not None and kept.size > head.size
+    return kept is not None and kept.size > left

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from math import inf
@@ -18,7 +17,7 @@ from fate_flow.core.model.errors import UNREACHABLE
 from fate_flow.core.model.job import Answer
 from fate_flow.core.text.trace import trace_id_in, traceparent
 from fate_flow.core.wire.v1.envelope import Asked, read_batch
-from fate_flow.peers.peer_senders import PeerSender, PeerSenders
+from fate_flow.peers.peer_senders import HeartbeatHead, PeerSender, PeerSenders
 from fate_flow.peers.signature import INPUT, SIGNATURE, Covered, SiteSignature, digest_of, read_signature_input
 from tests.kit.peers.peer_server import BATCH, WAIT, K, Peer, Recorder, Reply, answer, commands, make_sender, ok
 from tests.kit.site_keys import write_private_key
@@ -222,8 +221,10 @@ class Heads:
     def __init__(self) -> None:
         self.answers: list[tuple[int, str]] = []
 
-    def for_heartbeat(self, party_id: str) -> tuple[str, Callable[[int, str], None]] | None:
-        return None if self.answers else (f"for {party_id}", lambda *answer: self.answers.append(answer))
+    def for_heartbeat(self, party_id: str) -> HeartbeatHead | None:
+        if self.answers:
+            return None
+        return HeartbeatHead(f"for {party_id}", "1" * 32, lambda *answer: self.answers.append(answer))
 
 
 def test_a_heartbeat_takes_a_checkpoint_along_and_brings_the_cosignature(
@@ -238,6 +239,7 @@ def test_a_heartbeat_takes_a_checkpoint_along_and_brings_the_cosignature(
     sender.close()
     bodies = [body for _, body, _ in peer.asked]
     assert [body.get("checkpoint") for body in bodies] == ["for 10000"] * 3 + [None]
+    assert [body.get("question") for body in bodies] == ["1" * 32] * 3 + [None]
     assert heads.answers == [(200, "line")]
 
 

@@ -19,7 +19,7 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.record.entry import OWN_LOG, Kind, log_with, new_entry, read_entry
 from fate_flow.core.record.sentences import sentence_of
 from fate_flow.core.record.shown import ShownEntry
-from fate_flow.core.wire.v1.witnessing import Held
+from fate_flow.core.wire.v1.witnessing import QUESTION, Held, asked_held
 from fate_flow.peers import key_changes
 from fate_flow.peers.key_changes import RecordKey
 from fate_flow.peers.key_files import LIST_FILE
@@ -344,15 +344,15 @@ def test_a_party_that_is_silent_holds_up_no_other_one() -> None:
     is_heard = Event()
 
     def ask(to: Party, endpoint: str, body: Mapping[str, object]) -> Answer:
-        assert body == {"after": ""}, "nothing is signed yet"
+        assert body["after"] == "", "nothing is signed yet"
         if to.party_id == "10000":
             assert is_heard.wait(30), "the other one was not heard meanwhile"
         return Answer(0, data=Held(()).as_data())
 
     class Hearing(Cosigning):
-        def holds(self, party_id: str, said: Held) -> None:
+        def holds(self, party_id: str, said: Held, question: str = "") -> None:
             witnessed.append(party_id)
-            super().holds(party_id, said)
+            super().holds(party_id, said, question)
             is_heard.set()
 
     cosigning = Hearing(guest.context, lambda: guest.keys.signer, has_signed, lambda: guest.passed)
@@ -374,19 +374,19 @@ def test_a_party_that_answers_anything_at_all_holds_up_no_other_one(said: Mappin
     is_taken = Event()
 
     class Hearing(Cosigning):
-        def holds(self, party_id: str, said: Held) -> None:
+        def holds(self, party_id: str, said: Held, question: str = "") -> None:
             if party_id == "10001":
                 is_taken.set()
-            super().holds(party_id, said)
+            super().holds(party_id, said, question)
 
     def ask(to: Party, endpoint: str, body: Mapping[str, object]) -> Answer:
         if to.party_id == "10001":
             return Answer(0, data={**Held(()).as_data(), **said})
         assert is_taken.wait(30)
-        return Answer(0, data=host.witnessing.held_of("9999").as_data())
+        return Answer(0, data=host.witnessing.held_of("9999", asked_held(body)).as_data())
 
-    def ask_text(to: Party, endpoint: str, text: str) -> tuple[int, str]:
-        reply = host.witnessing.add_checkpoint("9999", text)
+    def ask_text(to: Party, endpoint: str, text: str, more: Mapping[str, str]) -> tuple[int, str]:
+        reply = host.witnessing.add_checkpoint("9999", text, more[QUESTION])
         return reply.status, reply.text
 
     cosigning = Hearing(guest.context, lambda: guest.keys.signer, has_signed, lambda: guest.passed)
@@ -405,7 +405,7 @@ def test_an_answer_that_cannot_be_taken_holds_up_no_other_one_and_is_tried_again
     is_taken = Event()
 
     class Failing(Cosigning):
-        def holds(self, party_id: str, said: Held) -> None:
+        def holds(self, party_id: str, said: Held, question: str = "") -> None:
             taken.append(party_id)
             is_taken.set()
             if party_id == "10001":

@@ -16,17 +16,18 @@ _MOST_SECONDS = 1e9
 _MOST_REPORTS = 256
 
 
-def heartbeat_of(jobs: Sequence[tuple[str, int]], checkpoint: str = "") -> dict[str, Any]:
+def heartbeat_of(jobs: Sequence[tuple[str, int]], checkpoint: str = "", question: str = "") -> dict[str, Any]:
     """Return the body of a heartbeat. `jobs`: the jobs that run at the party, with their runs. `checkpoint`: a message
-    to it as a witness (`add-checkpoint`); empty if there is none."""
+    to it as a witness (`add-checkpoint`); empty if there is none. `question`: the id that goes with it."""
     body: dict[str, Any] = {"jobs": [list(one) for one in jobs]}
-    return {**body, "checkpoint": checkpoint} if checkpoint else body
+    return {**body, "checkpoint": checkpoint, "question": question} if checkpoint else body
 
 
-def checkpoint_in(body: Mapping[str, Any]) -> str:
-    """Return the message to a witness in a heartbeat; empty if there is none."""
-    found = body.get("checkpoint")
-    return found if isinstance(found, str) else ""
+def checkpoint_in(body: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the message to a witness in a heartbeat, and the id of the question that it follows from; empty if there
+    is none."""
+    found, question = body.get("checkpoint"), body.get("question")
+    return found if isinstance(found, str) else "", question if isinstance(question, str) else ""
 
 
 def with_cosigned(data: Mapping[str, Any], status: int, text: str) -> dict[str, Any]:

@@ -13,6 +13,13 @@ from fate_flow.core.model.job import Answer
 from fate_flow.core.record.commitment import is_number
 
 SIZE_TYPE = "text/x.tlog.size"       # of the answer to a checkpoint that continues another one than the newest
+QUESTION = "RECORD-QUESTION"
+"""The header of a checkpoint with the id of the last question of its party that was answered (`AskedHeld`)."""
+
+ASKED_SINCE = 412
+"""The HTTP status of the answer to a checkpoint whose party has asked again since: it may have been sent before a
+backup was restored there."""
+
 MOST_NUMBERS = 1_000                 # of messages that an answer names
 _MOST_NOTES, _MOST_EPOCHS = 1_000, 1_000
 _MOST_INDEX = 2**53 - 1
@@ -21,23 +28,34 @@ _MOST_INDEX = 2**53 - 1
 @dataclass(frozen=True)
 class AskedHeld:
     """What a party asks before it signs. `after`: the number of the newest message of the other party that it has
-    signed; empty: it has signed none. None: it does not say so, as an earlier release."""
+    signed; empty: it has signed none. None: it does not say so, as an earlier release. `question`: a random id, which
+    the checkpoints name that follow from the answer; empty: from an earlier release. `is_audit`: an operator asks, who
+    compares, and no checkpoint follows."""
 
     after: str | None = None
+    question: str = ""
+    is_audit: bool = False
 
-    def as_body(self) -> dict[str, str]:
-        return {} if self.after is None else {"after": self.after}
+    def as_body(self) -> dict[str, Any]:
+        return {
+            **({} if self.after is None else {"after": self.after}),
+            **({"question": self.question} if self.question else {}),
+            **({"audit": True} if self.is_audit else {}),
+        }
 
 
 AS_BEFORE = AskedHeld()
+OF_AN_AUDIT = AskedHeld(is_audit=True)
 
 
 def asked_held(body: Mapping[str, Any]) -> AskedHeld:
     """Raise BadRequest."""
-    after = body.get("after")
+    after, question = body.get("after"), body.get("question", "")
     if after is not None and after != "" and not is_number(after):
         raise BadRequest("`after` is not the number of a message: 32 digits of 0-9a-f, or nothing")
-    return AskedHeld(after)
+    if question != "" and not is_number(question):
+        raise BadRequest("`question` is not the id of a question: 32 digits of 0-9a-f, or nothing")
+    return AskedHeld(after, question, body.get("audit") is True)
 
 
 @dataclass(frozen=True)

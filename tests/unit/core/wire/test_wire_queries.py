@@ -63,6 +63,7 @@ PATH = f"/party/{JOB_ID}/host/10000/start"
     [
         (batch_of([Asked(PATH, START)]), f'{{"commands":[{{"endpoint":"{PATH}","body":{{"turn":7,"run":2}}}}]}}'),
         (heartbeat_of([(JOB_ID, 2)]), f'{{"jobs":[["{JOB_ID}",2]]}}'),
+        (heartbeat_of([], "head", "1" * 32), f'{{"jobs":[],"checkpoint":"head","question":"{"1" * 32}"}}'),
         (HeartbeatReply({}).as_data(), f'{{"ended":{{}},"extensions":{EXTENSIONS}}}'),
         (
             HeartbeatReply({JOB_ID: "done"}, WayBack(1.5, "refused"), ({"role": "host"},)).as_data(),

@@ -9,7 +9,7 @@ import pytest
 from fate_flow.core.model.errors import BadRequest
 from fate_flow.core.model.job import Answer
 from fate_flow.core.record.commitment import number_of
-from fate_flow.core.wire.v1.witnessing import AS_BEFORE, AskedHeld, Held, asked_held, held_in
+from fate_flow.core.wire.v1.witnessing import AS_BEFORE, OF_AN_AUDIT, AskedHeld, Held, asked_held, held_in
 
 NUMBER = number_of(bytes(32))
 
@@ -43,7 +43,7 @@ def test_answers_of_which_it_is_not_clear_to_what_are_not_compared() -> None:
     assert list(Held((), (NUMBER,), ("a", "b")).messages()) == [(NUMBER, "")]
 
 
-@pytest.mark.parametrize("asked", [AS_BEFORE, AskedHeld(""), AskedHeld(NUMBER)])
+@pytest.mark.parametrize("asked", [AS_BEFORE, OF_AN_AUDIT, AskedHeld(""), AskedHeld(NUMBER, NUMBER)])
 def test_the_question_before_a_signature_is_read(asked: AskedHeld) -> None:
     assert asked_held(asked.as_body()) == asked
 
@@ -52,3 +52,9 @@ def test_the_question_before_a_signature_is_read(asked: AskedHeld) -> None:
 def test_a_question_after_no_message_is_refused(after: Any) -> None:
     with pytest.raises(BadRequest, match="`after` is not the number of a message"):
         asked_held({"after": after})
+
+
+@pytest.mark.parametrize("question", [NUMBER.upper(), NUMBER + ",", 7, None, [NUMBER]])
+def test_what_is_no_id_of_a_question_is_refused(question: Any) -> None:
+    with pytest.raises(BadRequest, match="`question` is not the id of a question"):
+        asked_held({"question": question})

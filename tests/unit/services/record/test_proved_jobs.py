@@ -41,7 +41,7 @@ class Parties:
         for offer in self.guest.cosigning.offers():
             for one in others:
                 if one.party_id == offer.party_id:
-                    reply = one.witnessing.add_checkpoint("9999", offer.text)
+                    reply = one.witnessing.add_checkpoint("9999", offer.text, offer.question)
                     self.guest.cosigning.answered(offer, reply.status, reply.text)
 
     def file(self, is_closed: bool = False) -> str:

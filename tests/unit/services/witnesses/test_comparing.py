@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from fate_flow.core.model.errors import NotFound
+from fate_flow.core.model.errors import NotFound, OperationFailed
+from fate_flow.core.model.job import Answer
+from fate_flow.core.model.spec import Party
 from fate_flow.core.record.checkpoint import Checkpoint, read_checkpoint
 from fate_flow.core.record.comparison import About, Finding, Outcome
 from fate_flow.core.record.entry import log_with
@@ -18,11 +20,14 @@ from fate_flow.core.record.note import read_note, sign_note
 from fate_flow.core.record.offline.bundle import BadBundle, document_in
 from fate_flow.core.record.offline.evidence import evidence_in, evidence_text
 from fate_flow.core.record.offline.policy import Policy
+from fate_flow.core.wire.v1.witnessing import asked_part
 from fate_flow.peers.site_key import raw_of_pem
 from fate_flow.services.record.checkpoints import origin_of
 from fate_flow.services.record.proving import file_of_party
 from fate_flow.services.witnesses import comparing
+from fate_flow.services.witnesses.asking_logs import LogQuestions
 from fate_flow.services.witnesses.comparing import Comparing
+from fate_flow.services.witnesses.handed_out import part_of_log
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.memory.store import MemoryTransaction
 from tests.kit.core.signers import has_signed
@@ -69,6 +74,14 @@ class Comparison:
 
     def reconcile(self) -> tuple[Finding, ...]:
         return Comparing(self.guest.context, self.check, raw_of_pem).with_file("10000", self.file())
+
+    def reconcile_by_asking(self) -> tuple[Finding, ...]:
+        def ask(to: Party, endpoint: str, body: Mapping[str, Any]) -> Answer:
+            with self.host.store.reading() as tx:
+                return Answer(0, data=part_of_log(tx, "9999", asked_part(body)).as_data())
+
+        comparing = Comparing(self.guest.context, self.check, raw_of_pem)
+        return comparing.by_asking("10000", ask, lambda: 0.0)
 
     def check(self, key: bytes, content: bytes, signature: bytes) -> bool:
         assert not self.watched.is_writing
@@ -150,3 +163,23 @@ def test_a_file_of_a_party_without_keys_here_is_refused(comparison: Comparison) 
 def test_a_signature_that_does_not_hold_is_refused(comparison: Comparison) -> None:
     with pytest.raises(BadBundle, match=r"log .*/with/9999/1: "):
         Comparing(comparison.guest.context, lambda *_: False, raw_of_pem).with_file("10000", comparison.file())
+
+
+def test_no_head_is_kept_of_a_party_that_was_started_while_its_log_was_read(
+    comparison: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Restored from a backup, it may have lost what it had handed out."""
+    log = LogQuestions.log
+
+    def then_it_is_started(questions: LogQuestions) -> Any:
+        found = log(questions)
+        with comparison.guest.store.transaction() as tx:
+            known = tx.questions("10000")
+            assert tx.put_questions("10000", known, ("1" * 32, *known))
+        return found
+
+    monkeypatch.setattr(LogQuestions, "log", then_it_is_started)
+    with pytest.raises(OperationFailed, match="party 10000 was started while its log was read; compare again"):
+        comparison.reconcile_by_asking()
+    with comparison.guest.store.reading() as tx:
+        assert tx.witnessed(origin_of(comparison.host.keys.root, log_with("9999"), 1)) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fate_flow.core.record.entry import OWN_LOG, Kind, log_with, read_entry
-from fate_flow.core.wire.v1.witnessing import Held
+from fate_flow.core.wire.v1.witnessing import ASKED_SINCE, Held
 from fate_flow.services.record.verifying import State
 from fate_flow.services.witnesses.cosigning import GIVE_UP_SECONDS, IDLE_SECONDS, OWN_SECONDS
 from tests.kit.services.witness_parties import WitnessParty, two_parties
@@ -130,7 +130,7 @@ def test_a_heartbeat_takes_along_what_is_not_cosigned_yet(parties: tuple[Witness
     guest.sign()
     offer = guest.cosigning.for_heartbeat("10000")
     assert offer is not None
-    reply = host.witnessing.add_checkpoint("9999", offer.text)
+    reply = host.witnessing.add_checkpoint("9999", offer.text, offer.question)
     guest.cosigning.answered(offer, reply.status, reply.text)
     assert guest.cosigning.for_heartbeat("10000") is None
     assert guest.verified(WITH).anchored_to == 1
@@ -149,7 +149,7 @@ def test_a_heartbeat_takes_along_what_is_due_soon_so_that_an_idle_partner_gets_o
         party.wait(IDLE_SECONDS / 4)
     offer = guest.cosigning.for_heartbeat("10000")
     assert offer is not None
-    reply = host.witnessing.add_checkpoint("9999", offer.text)
+    reply = host.witnessing.add_checkpoint("9999", offer.text, offer.question)
     guest.cosigning.answered(offer, reply.status, reply.text)
     for party in parties:
         party.wait(IDLE_SECONDS * 3 / 4)
@@ -163,7 +163,7 @@ def test_a_lost_answer_is_caught_up_with(parties: tuple[WitnessParty, WitnessPar
     guest.ask(host, "10000")
     guest.sign()
     (offer,) = guest.cosigning.offers()
-    assert host.witnessing.add_checkpoint("9999", offer.text).status == 200
+    assert host.witnessing.add_checkpoint("9999", offer.text, offer.question).status == 200
     guest.cosigning.answered(offer, 0, "")
     guest.record_with("10000", "b", "c")
     guest.sign()
@@ -186,9 +186,92 @@ def test_a_witness_that_has_lost_its_books_is_caught_up_with(parties: tuple[Witn
     host.restore(empty)
     guest.record_with("10000", "c")
     guest.sign()
-    statuses = [reply.status for reply in (guest.offer(host), guest.offer(host)) if reply]
-    assert statuses == [409, 200]
+    first = guest.offer(host)
+    assert first is not None
+    assert first.status == ASKED_SINCE, "it does not know the question"
+    assert guest.offer(host) is None
+    guest.wait(10)
+    guest.ask(host, "10000")
+    second = guest.offer(host)
+    assert second is not None
+    assert second.status == 200
     assert guest.verified(WITH).anchored_to == 3
+
+
+def test_a_checkpoint_from_before_a_restart_that_comes_late_is_refused(
+    parties: tuple[WitnessParty, WitnessParty],
+) -> None:
+    """Cosigned, it would accuse the party as soon as that signs other entries at its size."""
+    guest, host = parties
+    guest.record_with("10000", "a")
+    guest.cosigned_by(host)
+    backup = guest.backup()
+    guest.record_with("10000", "lost")
+    guest.sign()
+    (late,) = guest.cosigning.offers()
+
+    guest.restore(backup)
+    guest.ask(host, "10000")
+    reply = host.witnessing.add_checkpoint("9999", late.text, late.question)
+    assert reply.status == ASKED_SINCE
+    assert "newer question" in reply.text
+    guest.record_with("10000", "other", "things")
+    guest.sign()
+    again = guest.offer(host)
+    assert again is not None
+    assert again.status == 200
+    assert host.witnessing.add_checkpoint("9999", late.text, late.question).status == ASKED_SINCE
+    assert nobody_is_accused(*parties)
+
+
+def test_a_question_that_comes_late_once_more_is_not_the_newest(parties: tuple[WitnessParty, WitnessParty]) -> None:
+    guest, host = parties
+    guest.record_with("10000", "a")
+    guest.cosigning.look()
+    early = guest.cosigning.question("10000")
+    guest.cosigning.holds("10000", host.witnessing.held_of("9999", early), early.question)
+    guest.sign()
+    (late,) = guest.cosigning.offers()
+    guest.restart()
+    guest.ask(host, "10000")
+    host.witnessing.held_of("9999", early)
+    assert host.witnessing.add_checkpoint("9999", late.text, late.question).status == ASKED_SINCE
+    guest.sign()
+    reply = guest.offer(host)
+    assert reply is not None
+    assert reply.status == 200
+
+
+def test_a_peer_that_is_being_asked_is_offered_nothing(parties: tuple[WitnessParty, WitnessParty]) -> None:
+    """The offer would name an older question, and be refused."""
+    guest, host = parties
+    guest.record_with("10000", "a")
+    guest.ask(host, "10000")
+    guest.sign()
+    asked = guest.cosigning.question("10000")
+    assert (guest.cosigning.offers(), guest.cosigning.for_heartbeat("10000")) == ((), None)
+    guest.cosigning.holds("10000", host.witnessing.held_of("9999", asked), asked.question)
+    reply = guest.offer(host)
+    assert reply is not None
+    assert reply.status == 200
+
+
+def test_an_offer_that_an_answered_question_has_overtaken_is_made_once_more(
+    parties: tuple[WitnessParty, WitnessParty],
+) -> None:
+    guest, host = parties
+    guest.record_with("10000", "a")
+    guest.ask(host, "10000")
+    guest.sign()
+    (offer,) = guest.cosigning.offers()
+    asked = guest.cosigning.question("10000")
+    guest.cosigning.holds("10000", host.witnessing.held_of("9999", asked), asked.question)
+    reply = host.witnessing.add_checkpoint("9999", offer.text, offer.question)
+    guest.cosigning.answered(offer, reply.status, reply.text)
+    assert reply.status == ASKED_SINCE
+    again = guest.offer(host)
+    assert again is not None
+    assert again.status == 200
 
 
 def test_a_restored_backup_goes_on_in_the_next_epoch(parties: tuple[WitnessParty, WitnessParty]) -> None:

@@ -155,7 +155,7 @@ def test_a_second_witness_that_is_ahead_does_not_begin_the_own_log_anew_once_mor
     guest.sign()
     for offer in guest.cosigning.offers():
         host = next(one for one in hosts if one.party_id == offer.party_id)
-        reply = host.witnessing.add_checkpoint("9999", offer.text)
+        reply = host.witnessing.add_checkpoint("9999", offer.text, offer.question)
         guest.cosigning.answered(offer, reply.status, reply.text)
     guest.restore(backup)
     for host in hosts:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from fate_flow.core.record.entry import OWN_LOG, Kind, log_with, new_entry, read_entry
-from fate_flow.core.wire.v1.witnessing import MOST_NUMBERS, AskedHeld, Held
+from fate_flow.core.wire.v1.witnessing import MOST_NUMBERS, Held
 from fate_flow.services.record.acknowledged import acknowledged_by
 from fate_flow.services.witnesses.cosigning import OWN_SECONDS
 from fate_flow.services.witnesses.unsigned_word import SETTLED_SECONDS
@@ -156,7 +156,7 @@ def test_what_was_acknowledged_after_the_second_question_counts_no_more(pair: Pa
         pair.wait(SETTLED_SECONDS)
     pair.guest.cosigning.holds("10000", Held((), (pair.number("made up"),)))
     assert pair.epochs == (1, 1)
-    assert pair.guest.cosigning.question("10000") == AskedHeld()
+    assert pair.guest.cosigning.question("10000").after is None
 
 
 def test_of_too_many_messages_the_oldest_and_the_last_few_are_named(pair: Pair) -> None:
