@@ -100,7 +100,7 @@ class Witnessing:
         StorageFailed."""
         counts = self._context.keeps_record and not asked.is_audit
 
-        def read(tx: Transaction) -> Held:
+        def act(tx: Transaction) -> Held:
             keys = _keys_of(tx, caller)
             if keys is None:
                 return Held(())
@@ -110,7 +110,7 @@ class Witnessing:
             messages = acknowledged_by(tx, caller, asked.after)
             return Held(notes, [number for number, _ in messages], [answer for _, answer in messages])
 
-        return self._context.write(read) if counts else self._context.read(read)
+        return self._context.write(act) if counts else self._context.read(act)
 
     def _kept(self, tx: Transaction, root: str) -> Sequence[str]:
         return tx.witnessed_below(f"{root}/{self._log}/")
@@ -129,7 +129,7 @@ class Witnessing:
         """`found` gets the evidence that is new. Raises _Refused, BadNote; nothing is written then."""
         said = read_new_checkpoint(text)
         new = self._signed(tx, caller, said)
-        if question != _newest_question(tx, caller):
+        if question != _newest(tx.questions(caller)):
             raise _Refused(ASKED_SINCE, _WHY_ASKED_SINCE)
         kept = tx.witnessed(new.origin)
         head = read_checkpoint(read_note(kept.note).text) if kept else None
@@ -187,14 +187,14 @@ class Witnessing:
             raise _Refused(403, f"{MOST_LOGS} logs of party {caller} are kept here, and no more")
 
 
-def _newest_question(tx: Transaction, caller: str) -> str:
-    return (tx.questions(caller) or ("",))[0]
+def _newest(questions: Sequence[str]) -> str:
+    return questions[0] if questions else ""
 
 
 def _put_question(tx: Transaction, caller: str, question: str) -> None:
     """Keep the id of a question as the newest one of this party. Raises OperationFailed."""
     known = tx.questions(caller)
-    if question == _newest_question(tx, caller) or (question and question in known):
+    if question == _newest(known) or (question and question in known):
         return
     if not tx.put_questions(caller, known, (question, *known)[:_MOST_QUESTIONS]):
         raise OperationFailed(f"another server of party {caller} asks at this moment; ask again")

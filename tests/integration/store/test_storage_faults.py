@@ -158,6 +158,19 @@ class TestMariaDb:
             world.record_heartbeat()
         assert (world.attempts, world.heartbeats()) == (2, 2)
 
+    def test_a_question_waits_while_a_checkpoint_of_the_one_before_is_kept(self, mysql: SqlStore) -> None:
+        """Otherwise its answer would not have the checkpoint."""
+        locked = "SELECT f_questions FROM t_record_question FOR UPDATE NOWAIT"
+        with mysql.transaction() as tx:
+            assert tx.put_questions("10000", (), ("one",))
+        with beside(mysql) as other:
+            with mysql.transaction() as tx:
+                assert tx.is_newest_question("10000", "one")
+                with pytest.raises(pymysql.err.OperationalError, match="Lock wait timeout"):
+                    other.execute(locked)
+            other.execute(locked)
+            assert other.fetchall() == (("one",),)
+
     def test_nobody_waits_longer_for_a_row_than_another_party_for_us(self, mysql: SqlStore) -> None:
         [[seconds]] = mysql.database.execute_sql("SELECT @@innodb_lock_wait_timeout").fetchall()
         assert int(seconds) == databases.LOCK_SECONDS

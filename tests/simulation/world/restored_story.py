@@ -38,8 +38,8 @@ def restored_story(seed: int, forks: bool = False) -> World:
 
 def last_seconds_story(seed: int, is_late: bool = False) -> World:
     """The record of a party loses its last seconds alone, which mostly nobody has cosigned. It takes jobs before others
-    answer what they hold of it, in half of the stories for seconds. What it has sent before may arrive
-    late; `is_late`: each second request does. Raises Violation."""
+    answer what they hold of it, in half of the stories for seconds. What it has sent before may arrive late; `is_late`:
+    each second request does. Raises Violation."""
     draw = Random(f"last seconds {seed}")
     world = World(seed, parties=draw.choice([2, 3]), cores=8, keeps_record=True)
     world.faults = draw.choice([CALM, rough(0.06, 50, 0.0), rough(0.03, 20, 0.01), rough(0.12, 100, 0.0)])
