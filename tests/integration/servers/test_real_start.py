@@ -136,6 +136,8 @@ def test_a_server_that_ends_slowly_refuses_connections_meanwhile(home: Path, con
         if one.name() != SPAWNER and not listening_sockets(one.pid)
     ]  # fmt: skip
     scheduler.suspend()
+    # A process takes the signal when it is its turn to run: on a busy machine that is later.
+    eventually(lambda: scheduler.status() == psutil.STATUS_STOPPED)
     assert running.supervisor.send(signal.SIGTERM)
     eventually(lambda: answer_to_connect(host, int(port)) == errno.ECONNREFUSED)
     assert running.supervisor.is_alive()
