@@ -125,7 +125,8 @@ def test_the_graph_is_drawn_from_the_start_and_leads_to_its_table(site: Site) ->
     assert site.window.run("return document.querySelectorAll('#graph path').length") == 3
     site.window.run("document.querySelector('#graph a[href=\"#task-total\"]').focus()")
     site.window.press_keys(["\ue007"])
-    assert site.window.url.endswith("#task-total")
+    # The page tells the browser of its new address, a moment later.
+    eventually(lambda: site.window.url.endswith("#task-total"), "the address of the table")
     assert site.window.console() == []
 
 

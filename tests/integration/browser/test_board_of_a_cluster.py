@@ -129,6 +129,8 @@ def test_a_job_that_runs_and_one_that_waits_for_it_are_held_released_and_stopped
     running = cluster.submit(command(TWO, command=python(STAYS), job={"task_cores": CORES}))
     cluster.wait(running, "running")
     eventually(lambda: process_of(guest, running, 0), "its worker")
+    host_runs = lambda: [row["f_party_status"] for row in cluster.host.tasks(running)] == ["running"]  # noqa: E731
+    eventually(host_runs, "the worker of the host")
     waiting = cluster.submit(command(TWO, command=python(STAYS)))
 
     board.open(guest, "", running, "overview")

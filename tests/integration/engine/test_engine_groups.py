@@ -111,7 +111,7 @@ def test_what_is_left_without_a_spawner_ends_with_a_stop_and_with_the_next_spawn
     limited.spawner.wait()
     assert is_running(pid)
     limited.engine.stop(folder, 0)
-    assert not is_running(pid)
+    eventually(lambda: not is_running(pid))     # the stop waits a second for it, and a busy machine may take longer
     eventually(lambda: not started(folder).worker.is_alive())
     # A group whose worker is over, as a machine that lost its power for a moment may have it after a crash.
     left = groups.begin("left", Limits())

@@ -36,7 +36,7 @@ def tried(act):
     except OSError as error:
         return error.strerror or type(error).__name__
 def reached(port):
-    with socket.create_connection(("127.0.0.1", port), 5) as one:
+    with socket.create_connection(("127.0.0.1", port), 60) as one:
         one.sendall(b"ping")
         one.shutdown(socket.SHUT_WR)
         return one.recv(9).decode()

@@ -128,9 +128,9 @@ def test_a_worker_ends_when_the_server_stops_renewing_its_lease(site):
 def test_a_renewed_lease_lets_a_worker_run_on(site):
     lease = site.home / "lease"
     lease.write_text("0")
-    folder = site.shell("sleep 600", lease_file=lease, lease_seconds=4.0)
+    folder = site.shell("sleep 600", lease_file=lease, lease_seconds=10.0)
     started(folder)
-    renewed_until = time.monotonic() + 6.0      # longer than a lease; a busy machine delays a renewal by less than one
+    renewed_until = time.monotonic() + 12.0     # longer than a lease; a busy machine delays a renewal by less than one
 
     def renew() -> bool:
         lease.write_text(str(time.monotonic()))

@@ -121,7 +121,9 @@ def test_a_party_on_hold_keeps_jobs_waiting_through_a_restart_until_it_is_releas
     careful.kill(HOST)
     careful.start(HOST)
     for party in (careful.host, careful.guest):
-        assert "party 10000 is on hold by owner (ann): maintenance" in party.flow("party", "list", "--table").out
+        hold = "party 10000 is on hold by owner (ann): maintenance"
+        # A party that has just started may not answer in time.
+        eventually(lambda party=party, hold=hold: hold in party.flow("party", "list", "--table").out, hold)
     careful.host.flow("queue", "release", "--by", "ann")
     assert [one["hold"] for one in careful.guest.ask("party/list")["parties"]] == [None]
     careful.wait(job_id, "success")

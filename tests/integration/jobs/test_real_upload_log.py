@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.kit.servers.party_servers import Cluster, PartyServer, csv_text
+from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -60,7 +61,15 @@ def upload(on_sqlite: Cluster) -> tuple[PartyServer, str]:
     answer = on_sqlite.guest.upload("walked", csv_text(["id", "x"], {"a": [1], "b": [2]}), drop=1, task_cores=None)
     assert answer["retcode"] == 0, answer
     on_sqlite.guest.wait(answer["jobId"], "success")
+    eventually(lambda: has_its_end(on_sqlite.guest, answer["jobId"]), "the last lines, written after the commit")
     return on_sqlite.guest, answer["jobId"]
+
+
+def has_its_end(party: PartyServer, job_id: str) -> bool:
+    """Whether the logs say that the job has ended."""
+    logs = files_of(party, job_id)
+    lasts = {JOB: f"Job {job_id} finished with success, done", SQL: "UPDATE `t_job` SET .*`f_status` = 'success'"}
+    return all(any(re.search(last, line) for line in logs[log]) for log, last in lasts.items())
 
 
 def test_an_upload_can_be_followed_from_the_queue_to_its_start(upload: tuple[PartyServer, str]) -> None:
@@ -100,7 +109,7 @@ def test_an_upload_can_be_followed_from_the_queue_to_its_start(upload: tuple[Par
     assert len({one.origin for one in found}) == 1, "the scheduler does it all by itself"
 
 
-def test_the_waiting_round_is_told_from_its_start_to_its_end(upload: tuple[PartyServer, str]) -> None:
+def test_the_waiting_round_has_its_end_from_its_start_to_its_end(upload: tuple[PartyServer, str]) -> None:
     server, job = upload
     described = [found for line in server.log("fate_flow", "fate_flow_schedule.log") if (found := LINE.fullmatch(line))]
     [scheduler] = {one["origin"] for one in described if one["message"] == f"schedule waiting job {job}"}
@@ -112,7 +121,7 @@ def test_the_waiting_round_is_told_from_its_start_to_its_end(upload: tuple[Party
     ]
 
 
-def test_the_end_of_an_upload_is_told_too(upload: tuple[PartyServer, str]) -> None:
+def test_the_end_of_an_upload_has_its_end_too(upload: tuple[PartyServer, str]) -> None:
     server, job = upload
     task = f"{job}_upload_0"
     found = walk(files_of(server, job), [

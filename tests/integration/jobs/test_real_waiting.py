@@ -118,9 +118,7 @@ def test_a_job_starts_when_another_initiator_s_job_frees_this_party_s_cores(on_s
         document = job_of({"toy_0": {"module": "SecureAddExample"}}, {"guest": [OTHER], "host": [HOST]},
                           parameters={"task_cores": 12})
         other = cluster.parties[OTHER]
-        answer = other.submit(document)
-        assert answer["retcode"] == 0, answer
-        second = answer["jobId"]
+        second = cluster.submit(document, at=OTHER)
         eventually(lambda: "guest 10001 has 8 of 20 cores free" in wait_reason(other, second), "its reservation round")
     freed = cluster.wait(first, "success")[OTHER]["f_end_time"]
     begun = other.wait(second, "success")["f_start_time"]
@@ -135,11 +133,10 @@ def test_two_initiators_that_want_each_other_s_cores_both_finish(cluster: Cluste
                       parameters={"task_cores": 12})
         for guest, host in roles.items()
     }
-    answers = [(guest, cluster.parties[guest].submit(documents[guest])) for _ in range(2) for guest in roles]
-    for guest, answer in answers:
-        assert answer["retcode"] == 0, answer
-        cluster.parties[guest].wait(answer["jobId"], "success")
-        cluster.parties[roles[guest]].wait(answer["jobId"], "success")
+    job_ids = [(guest, cluster.submit(documents[guest], at=guest)) for _ in range(2) for guest in roles]
+    for guest, job_id in job_ids:
+        cluster.parties[guest].wait(job_id, "success")
+        cluster.parties[roles[guest]].wait(job_id, "success")
 
 
 def test_cleaning_the_queue_cancels_what_waits_and_nothing_else(cluster: Cluster) -> None:

@@ -304,11 +304,18 @@ def test_an_interrupt_right_after_the_fork_leaves_nothing_behind(
 
 
 def test_taken_ports_are_passed_over_and_the_routes_know(cluster: ClusterUnderTest) -> None:
-    with socket.create_server(("127.0.0.1", BASE_PORT)):
+    # Until its last thread has ended, a server of an earlier test holds it.
+    with eventually(lambda: listening_at(BASE_PORT), "the port to be free"):
         parties, _ = cluster.up("9999", "10000")
     assert not any(party["url"].endswith(f":{BASE_PORT}") for party in parties.values())
     conf = (cluster.root / "9999" / "conf" / "service_conf.yaml").read_text()
     assert parties["10000"]["url"] in conf
+
+
+def listening_at(port: int) -> socket.socket | None:
+    with suppress(OSError):
+        return socket.create_server(("127.0.0.1", port))
+    return None
 
 
 @pytest.mark.heavy

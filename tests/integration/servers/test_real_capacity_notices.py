@@ -34,7 +34,7 @@ def test_the_head_of_another_initiator_starts_when_cores_come_back(tmp_path_fact
         with cluster.held(HOST):
             first = cluster.submit(all_of(HOST, GUEST))
             cluster.guest.wait(first, "running")
-            head = str(other.submit(all_of(HOST, OTHER))["jobId"])
+            head = cluster.submit(all_of(HOST, OTHER), at=OTHER)
             eventually(lambda: refused(other, head), lambda: other.post("job/explain", {"job_id": head}))
             assert host.job(head)["f_wish_since"] > 0
         for party_id, job_id in ((GUEST, first), (OTHER, head)):

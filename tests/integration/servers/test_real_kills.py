@@ -6,7 +6,7 @@ import fcntl
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from decimal import Decimal
 
 import psutil
@@ -78,8 +78,10 @@ def stopped(worker: ProcessId) -> Iterator[None]:
 def test_a_job_survives_the_death_of_a_server_in_its_middle(with_people: Cluster, killed: str) -> None:
     cluster = with_people
     job_id = cluster.submit(intersecting())
-    workers = {name: cluster.parties[name].worker_of(job_id, "intersection_0").worker for name in (GUEST, HOST)}
-    with stopped(workers[killed]):      # the other one goes on, and finds nobody to send to for a while
+    first = cluster.parties[killed].worker_of(job_id, "intersection_0").worker
+    with stopped(first):      # the other one goes on, and finds nobody to send to for a while
+        other = HOST if killed == GUEST else GUEST
+        workers = {killed: first, other: cluster.parties[other].worker_of(job_id, "intersection_0").worker}
         cluster.kill(killed)
         assert all(worker.is_alive() for worker in workers.values())
         cluster.start(killed)
@@ -98,8 +100,11 @@ def test_a_job_survives_the_death_of_a_server_in_its_middle(with_people: Cluster
 def test_a_job_survives_the_death_of_all_servers_at_once(with_people: Cluster) -> None:
     cluster = with_people
     job_id = cluster.submit(intersecting())
-    workers = {name: cluster.parties[name].worker_of(job_id, "intersection_0").worker for name in (GUEST, HOST)}
-    with stopped(workers[GUEST]), stopped(workers[HOST]):
+    workers = {}
+    with ExitStack() as all_stopped:
+        for name in (GUEST, HOST):      # each at once: meanwhile they could come to their end
+            workers[name] = cluster.parties[name].worker_of(job_id, "intersection_0").worker
+            all_stopped.enter_context(stopped(workers[name]))
         for party_id in (GUEST, HOST):
             cluster.kill(party_id)
         for party_id in (GUEST, HOST):

@@ -137,7 +137,7 @@ def test_streams_pass_a_proxy_if_it_upgrades_connections(between: Between) -> No
         assert why in str(guest.post(path, body)["retmsg"])
     between.proxies[GUEST].upgrades = True
     assert guest.post("job/validate", body)["retcode"] == 0
-    job_id = str(guest.post("job/submit", body)["jobId"])
+    job_id = between.cluster.submit(body)
     between.cluster.wait(job_id, "success")
     assert "arrived: 1000000" in printed(between.cluster.parties[HOST], job_id)
     between.cluster.check_idle()
@@ -186,7 +186,7 @@ def test_a_changed_request_is_refused_and_its_answer_does_not_count(
     proxy.change_request = lambda sent: change(sent) if sent.target.endswith(INTAKE) else sent
     try:
         assert between.seen().startswith("does not answer: ")
-        assert why in between.seen()
+        eventually(lambda: why in between.seen(), between.seen)      # and not that it has not answered in time
     finally:
         proxy.leave_as_it_is()
     eventually(lambda: between.seen() == "answers: ", between.seen)
@@ -199,7 +199,7 @@ def test_a_changed_answer_does_not_count(
     proxy = between.proxies[HOST]
     proxy.change_answer = lambda replied: change(replied) if replied.to.target.endswith(INTAKE) else replied
     try:
-        assert why in between.seen()
+        eventually(lambda: why in between.seen(), between.seen)
     finally:
         proxy.leave_as_it_is()
     eventually(lambda: between.seen() == "answers: ", between.seen)
@@ -207,11 +207,11 @@ def test_a_changed_answer_does_not_count(
 
 def test_an_answer_counts_for_its_own_request_alone(between: Between) -> None:
     proxy = between.proxies[HOST]
-    assert between.seen() == "answers: "
+    eventually(lambda: between.seen() == "answers: ", between.seen)
     earlier = next(one for one in reversed(proxy.passed) if one.to.target.endswith(INTAKE))
     proxy.change_answer = lambda replied: earlier if replied.to.target.endswith(INTAKE) else replied
     try:
-        assert OTHER in between.seen()
+        eventually(lambda: OTHER in between.seen(), between.seen)
     finally:
         proxy.leave_as_it_is()
 
@@ -221,7 +221,8 @@ def test_what_the_proxy_sends_again_is_refused(between: Between) -> None:
     proxy = between.proxies[HOST]
     proxy.sends_twice = True
     try:
-        assert f"{UNSIGNED}200, says: nonce: a request with this nonce was already accepted)" in between.seen()
+        said = f"{UNSIGNED}200, says: nonce: a request with this nonce was already accepted)"
+        eventually(lambda: said in between.seen(), between.seen)
     finally:
         proxy.leave_as_it_is()
     eventually(lambda: between.seen() == "answers: ", between.seen)
@@ -238,7 +239,7 @@ def test_an_announced_message_key_takes_over_without_a_restart(between: Between)
         found = next(one for one in reversed(between.proxies[HOST].passed) if one.to.target.endswith(INTAKE))
         return found.head["signature-input"].partition('keyid="')[2][:64]
 
-    assert signed_with() == present
+    eventually(lambda: signed_with() == present, signed_with)
     key_list = read_key_list(keys.announce(MESSAGE, 1000).content)
     body = {"party_id": HOST, "key": keys.signed_list().text()}
     assert between.cluster.guest.post("key/public/save", body)["data"] == "update success"

@@ -114,6 +114,8 @@ def test_each_element_is_signalled_and_cancelled_alone(slurm: SlurmCluster, tmp_
         eventually(lambda: stages() == [ended, alive, None, alive], stages)
         said = (folders[0] / OUTPUT).read_text().splitlines()
         assert [line for line in said if not line.startswith("slurmstepd")] == ["here", "bye"]
+        # Slurm says that a job runs before its node has begun with it.
+        eventually(lambda: all((folders[number] / OUTPUT).exists() for number in (1, 3)))
         for one in ("test-w1", "test-w3"):
             cluster.cancel(one)
         eventually(lambda: stages() == [ended, ended, None, ended], stages)

@@ -73,7 +73,7 @@ def test_the_limit_of_the_barrier_ends_the_placement_and_nothing_is_left_in_slur
     go = tmp_path / "go"
     job = {} if goes_back else {"retry": {**ONCE_MORE, "on_events": ["interruption"]}}
     with slurm.drained(OTHER_NODE):
-        job_id = cluster.submit(gang(go, job, longest_pending=3))
+        job_id = cluster.submit(gang(go, job, longest_pending=20))     # time to look at the barrier on a busy machine
         await_the_barrier(cluster, slurm, job_id)
         eventually(lambda: cluster.host.tasks(job_id, "train")[0]["f_reason"] == "not_placed")
         if goes_back:

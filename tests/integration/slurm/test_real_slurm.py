@@ -110,13 +110,13 @@ def test_every_party_sees_why_a_worker_waits_and_the_job_goes_back_to_the_queue(
     cluster: Cluster, slurm: SlurmCluster
 ) -> None:
     with slurm.drained():
-        job_id = cluster.submit(with_host_parameters(toy(), longest_pending=4))
+        job_id = cluster.submit(with_host_parameters(toy(), longest_pending=10))
 
         def said() -> str:
             return str(cluster.guest.ask("job/explain", {"job_id": job_id})["wait_reason"])
 
-        eventually(lambda: said().startswith("host 10000: waits in Slurm "), said)
-        assert " since " in said()
+        # In one look: at the next one it may be given up.
+        eventually(lambda: re.match("host 10000: waits in Slurm (.* )?since ", said()), said)
         eventually(lambda: cluster.guest.job(job_id)["f_status"] == "waiting", said)
         assert cluster.host.tasks(job_id, "toy_0")[0]["f_reason"] == "not_placed"
     cluster.wait(job_id, "success")
@@ -161,7 +161,7 @@ def test_the_limit_of_time_of_slurm_is_a_timeout(cluster: Cluster, slurm: SlurmC
     rule = {**ONCE_MORE, "on_events": ["timeout"], "max_attempts": 2}
     job_id = running(cluster, go, job={"retry": rule})
     number = slurm.run("squeue", "--noheader", f"--name={slurm_name(cluster, slurm, job_id)}", "--format=%i")
-    slurm.run("scontrol", "update", f"JobId={number}", "EndTime=now")
+    slurm.end_time_of(number)
     eventually(lambda: len(names(cluster, job_id)) == 2, lambda: cluster.host.tasks(job_id, "train"))
     go.touch()
     cluster.wait(job_id, "success")

@@ -53,8 +53,12 @@ class Servers:
 
 
 PARTIES = (GUEST, HOST, OTHER)
-LIMITS = {party_id: {"limits": {"long_backoff": 1, "poll_interval": 10, "retry_wait": 10}} for party_id in PARTIES}
-"""A retry that is due in more than a second gives the cores back. What is late by seconds was not woken, but polled."""
+LIMITS = {
+    party_id: {"limits": {"long_backoff": 1, "poll_interval": 10, "retry_wait": 10, "launch_timeout": 600}}
+    for party_id in PARTIES
+}
+"""A retry that is due in more than a second gives the cores back. What is late by seconds was not woken, but polled. On
+a busy machine, a test that holds a spawner (`Cluster.held`) may do so for more than a minute."""
 
 
 def a_root(factory: pytest.TempPathFactory) -> Path:

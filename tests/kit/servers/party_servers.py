@@ -317,13 +317,14 @@ class Cluster:
             if not party.ask("table/table_info", {"namespace": "it", "table_name": name})["exist"]:
                 party.has_table(name, csv_text(["id", "x"], {"a": [1], "b": [2]}))
 
-    def submit(self, document: Mapping[str, Any], **headers: str) -> str:
-        """The id of a job that every party has accepted. A server that found no turn to write, or was not called back
-        in time, since the machine stood still for so long, has taken nothing: it is asked again, as its answer says."""
+    def submit(self, document: Mapping[str, Any], *, at: str = GUEST, **headers: str) -> str:
+        """The id of a job that every party has accepted; `at`: its initiator. A server that found no turn to write, or
+        was not called back in time, since the machine stood still for so long, has taken nothing: it is asked again, as
+        its answer says."""
         answer: Answer = {}
 
         def is_decided() -> bool:
-            answer.update(self.guest.submit(document, **headers))
+            answer.update(self.parties[at].submit(document, **headers))
             return not any(one in answer["retmsg"] for one in ("the database refused for the moment", "answer in time"))
 
         eventually(is_decided, lambda: str(answer))

@@ -8,10 +8,9 @@ from __future__ import annotations
 import base64
 import json
 import os
-import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,8 @@ from typing import Any
 import pytest
 import requests
 
+from fate_flow.cli.server.cluster_plan import Ports
+from tests.kit.servers.party_servers import BASE_PORT
 from tests.kit.waiting import SECONDS, eventually
 
 BROWSER = "FATE_FLOW_TEST_BROWSER"
@@ -153,21 +154,23 @@ def chromium(folder: Path) -> Iterator[Chromium]:
         **os.environ, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "XDG_CACHE_HOME": str(folder),
         "LD_LIBRARY_PATH": programs["libraries"], "FONTCONFIG_FILE": str(fonts),
     }  # fmt: skip
-    port = _free_port()
-    driver = subprocess.Popen(
-        [programs["chromedriver"], f"--port={port}"], env=environment, cwd=folder, start_new_session=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        axe = Path(programs["axe"]).read_text(encoding="utf-8")
-        window = Chromium(_begin(f"http://127.0.0.1:{port}", programs["chromium"], folder), axe)
+    # A port that the system gave would be free for any connection of another process until the driver listens.
+    with closing(Ports()) as ports:
+        port = next(filter(ports.is_free, range(BASE_PORT + 310, 65536)))
+        driver = subprocess.Popen(
+            [programs["chromedriver"], f"--port={port}"], env=environment, cwd=folder, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
         try:
-            yield window
+            axe = Path(programs["axe"]).read_text(encoding="utf-8")
+            window = Chromium(_begin(f"http://127.0.0.1:{port}", programs["chromium"], folder), axe)
+            try:
+                yield window
+            finally:
+                requests.delete(window.session, timeout=SECONDS)      # ends the browser
         finally:
-            requests.delete(window.session, timeout=SECONDS)      # ends the browser
-    finally:
-        driver.terminate()
-        driver.wait(SECONDS)
+            driver.terminate()
+            driver.wait(SECONDS)
 
 
 def _begin(driver: str, program: str, folder: Path) -> str:
@@ -195,9 +198,3 @@ def _is_ready(driver: str) -> bool:
         return bool(requests.get(f"{driver}/status", timeout=5).json()["value"]["ready"])
     except (requests.RequestException, ValueError):
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
