@@ -17,12 +17,10 @@ import pytest
 from tests.kit.fate.jobs import Fate
 from tests.kit.servers.heavy import submitted
 from tests.kit.servers.party_servers import GUEST, HOST, OTHER, PartyServer
-from tests.kit.waiting import eventually
+from tests.kit.waiting import SECONDS, eventually
 
 pytestmark = pytest.mark.timeout(600)
 
-SECONDS = 30.0
-"""From the kill to the end of the job at every party."""
 AT = {"guest": GUEST, "host": HOST, "arbiter": OTHER}
 
 
@@ -116,7 +114,7 @@ def test_a_killed_worker_ends_the_task_everywhere_within_seconds(
     few_rows: Fate, in_training: Callable[[str], str], role: str, kill: Callable[[PartyServer, str], None]
 ) -> None:
     job_id = in_training(training(100_000))
-    began = time.monotonic()
+    began = time.monotonic()      # alone, the others would wait without end
     kill(few_rows.parties.parties[AT[role]], job_id)
     rows = few_rows.parties.wait(job_id, "failed", seconds=SECONDS)
     assert time.monotonic() - began < SECONDS
@@ -126,7 +124,7 @@ def test_a_killed_worker_ends_the_task_everywhere_within_seconds(
 
 
 def test_a_killed_worker_starts_the_task_again_everywhere(few_rows: Fate, in_training: Callable[[str], str]) -> None:
-    job_id = in_training(training(8, "retry: {max_attempts: 2}"))
+    job_id = in_training(training(20, "retry: {max_attempts: 2}"))      # so many that it is not over before the kill
     kill_worker(few_rows.parties.host, job_id)
     few_rows.parties.wait(job_id, "success", seconds=300.0)
     for party in few_rows.parties.parties.values():

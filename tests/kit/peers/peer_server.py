@@ -46,9 +46,10 @@ class Peer:
             def do_POST(self) -> None:
                 peer.connections.add(self.client_address)
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                peer.asked.append((self.path, body, self.headers))
                 who = peer.says_who       # first: a test that changes both changes this one last
                 reply = peer.usual(self.path, body) if peer.replies.empty() else peer.replies.get()
+                # Last: a test that sees a request here and adds a reply means it for the next request.
+                peer.asked.append((self.path, body, self.headers))
                 if callable(reply):
                     reply(self)
                     return

@@ -74,7 +74,12 @@ def runner(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_folder_that_hangs_ends_the_worker_and_all_that_it_has_started(tmp_path: Path, runner: Path) -> None:
     """A pipe without a writer stands for the hanging folder: the runner stands still as soon as it looks there."""
-    eventually(lambda: (tmp_path / "own").exists() and (tmp_path / "own").read_text().strip() != "")
+
+    def has_begun() -> bool:
+        (tmp_path / "lease").write_text(f"{time.monotonic()}")       # it must not end before the folder hangs
+        return (tmp_path / "own").exists() and (tmp_path / "own").read_text().strip() != ""
+
+    eventually(has_begun)
     pids = [int((tmp_path / name).read_text()) for name in ("own", "other")]
     os.mkfifo(tmp_path / "pipe")
     os.replace(tmp_path / "pipe", tmp_path / "lease")

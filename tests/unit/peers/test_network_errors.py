@@ -13,12 +13,7 @@ import requests
 from urllib3.exceptions import MaxRetryError, NewConnectionError, ProtocolError, ReadTimeoutError
 
 from fate_flow.peers.network_errors import describe_network_error
-
-
-def closed_port() -> int:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return int(server.getsockname()[1])
+from tests.kit.notifications.receivers import nobody_listens
 
 
 def asked(url: str) -> Exception:
@@ -35,7 +30,7 @@ def wrapped(cause: OSError) -> requests.ConnectionError:
 
 
 def test_a_port_where_nobody_listens() -> None:
-    assert describe_network_error(asked(f"http://127.0.0.1:{closed_port()}/")) == "connection refused"
+    assert describe_network_error(asked(f"http://127.0.0.1:{nobody_listens()}/")) == "connection refused"
 
 
 @pytest.mark.parametrize(("make", "text"), [

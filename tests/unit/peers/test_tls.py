@@ -87,7 +87,7 @@ def test_threads_share_one_leaf() -> None:
     party, leaves, start = tls_party("9999"), [], threading.Barrier(4)
 
     def take() -> None:
-        start.wait(10)
+        start.wait(90)
         leaves.append(party.own.leaf())
 
     threads = [threading.Thread(target=take) for _ in range(4)]

@@ -206,7 +206,7 @@ def test_the_keys_of_the_party_are_made_once(rendered: dict[tuple[str, str], Obj
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(CHECKOUT)}
     made = []
     for _ in range(2):
-        subprocess.run([*shell, script], check=True, env=env, cwd=tmp_path, capture_output=True, timeout=60)
+        subprocess.run([*shell, script], check=True, env=env, cwd=tmp_path, capture_output=True, timeout=180)
         made.append((tmp_path / "home" / "keys" / "tls.pem").read_bytes())
     assert made[0] == made[1]
 
@@ -262,9 +262,11 @@ def clients(
     for name in ("tls.crt", "tls.key"):                      # the certificate and the key are in one file
         shutil.copy(tmp_path / "server.pem", tmp_path / name)
     found: list[tuple[str, int]] = []
-    with answering(200, found) as of_server, socket.create_server(("127.0.0.1", 0)) as listener:
-        mine = listener.getsockname()[1]
-        listener.close()
+    with answering(200, found) as of_server, socket.socket() as holder:
+        # The port is held, and nobody listens there: no other process gets it before nginx does.
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        mine = holder.getsockname()[1]
         text = rendered["ConfigMap", "fate-flow-clients"]["data"][Path(conf).name]
         for there, here in (
             # Relative, since the path of a test may have spaces, which those of the pod do not have.

@@ -24,7 +24,7 @@ from tests.kit.streams.two_gateways import GUEST, Side, World, answered, echo, w
 OFTEN = SignsOfLife(alive_seconds=0.3, silence_seconds=60.0)
 SELDOM = SignsOfLife(alive_seconds=600.0, silence_seconds=1200.0)
 CUT_SECONDS = 3.0
-SIGNS = 40                 # in both directions together; they take two times as long as the proxy waits
+SIGNS = 44                 # in both directions together; they take two times as long as the proxy waits
 SLOW = 50_000              # bytes a second
 
 

@@ -184,6 +184,7 @@ def test_a_receiver_that_hangs_holds_up_no_other() -> None:
         world.notifier.step()
         eventually(lambda: world.mail.sent, "the mail")
     eventually(lambda: world.notifier.step() and len(world.mail.sent) == 2, "the second mail")
+    eventually(lambda: world.hook.sent, "the request")         # of another thread, which may be later than the mails
     assert len(world.hook.sent) == 1
     world.hook.may_end.set()
 

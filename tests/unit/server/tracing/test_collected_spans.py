@@ -20,13 +20,20 @@ from fate_flow.settings.settings import Settings
 from fate_flow.settings.traces import TraceSettings
 from tests.kit.tls import Authority
 from tests.kit.traces.collector import Collector, collector
-from tests.kit.waiting import eventually
+from tests.kit.waiting import SECONDS, eventually
 
 TRACE = "4b" * 16
 A_SPAN = Span(
     "send start", SpanId(TRACE, "01" * 8), 1_000_000_000, 1_500_000_000, "02" * 8, (SpanId("5c" * 16, "03" * 8),),
     SpanKind.CLIENT, {"fate_flow.job.id": "j", "fate_flow.retcode": 103},
 )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, a collector that answers may take longer than the end of a process waits."""
+    for name in ("_SEND_SECONDS", "_LAST_SECONDS"):
+        monkeypatch.setattr(f"fate_flow.server.tracing.collector.{name}", SECONDS)
 
 
 @pytest.fixture

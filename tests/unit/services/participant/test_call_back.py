@@ -122,7 +122,7 @@ def test_only_so_many_wait_for_it_at_once_and_the_others_are_not_refused() -> No
     assert is_asked.wait(90)
     assert call_back("10001") == "", "nobody knows"
     may_answer.set()
-    waiting.join(10)
+    waiting.join(90)
     assert found == [REFUSED]
     assert call_back("10001") == REFUSED
 
