@@ -38,8 +38,8 @@ from fate_flow.peers.invitations import Invitations
 from fate_flow.peers.key_lists import check_key_list
 from fate_flow.peers.network_errors import describe_network_error
 from fate_flow.peers.peer_http import PeerHttp
-from fate_flow.peers.phrase import phrase_of
 from fate_flow.peers.pinned import SeenTls
+from fate_flow.peers.spoken.phrase import phrase_of
 from fate_flow.peers.tls import Clock, ClocksDiffer, NotAPeer, PeerKey, key_id_in, peer_of, shown_time, stranger_context
 
 _SECONDS = 20.0

@@ -1,55 +1,64 @@
 """HTTP requests to the servers of other parties. Time and size of every request are limited, whatever they send.
 
-The limits are applied at the socket. Each read waits at most until the deadline of the whole request, and its bytes are
-counted, whether they belong to the status line, the header, the framing of chunks or the body. So a server that sends
-one byte a second, an endless header, or a compressed body that grows costs a thread its deadline and no more. What is
-no body may have 128 KiB, and besides as many bytes as the body has had until then: interim answers and chunks of a byte
-would cost seconds of processor time before they reach the size of a long body. No other thread watches, and a
-connection that exceeds a limit is closed at once.
+The limits are kept at the socket (bounded_connections.py). A connection that exceeds one is closed at once.
 
-Not limited: the resolution of a host name, which the resolver does (resolv.conf: timeout, attempts).
+The requests are sent by urllib3. `requests`, which is built on it, takes as long again for sessions, cookies and
+redirects, of which there are none between parties. Errors are those of `requests`, as of every other HTTP request here.
 """
 
 from __future__ import annotations
 
 import json
-import socket
-import ssl
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import dataclass
-from http.cookiejar import DefaultCookiePolicy
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from urllib.parse import urlencode
 
 import requests
-from requests.adapters import HTTPAdapter
-from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import ConnectTimeoutError, HTTPError, NameResolutionError, NewConnectionError, ReadTimeoutError
-from urllib3.util.ssl_ import create_urllib3_context
+from requests.utils import DEFAULT_CA_BUNDLE_PATH
+from urllib3 import BaseHTTPResponse, HTTPConnectionPool, PoolManager, Retry, Timeout
+from urllib3.exceptions import (
+    ClosedPoolError,
+    ConnectTimeoutError,
+    HTTPError,
+    LocationParseError,
+    NewConnectionError,
+    ProtocolError,
+    ReadTimeoutError,
+    SSLError,
+)
+from urllib3.util import Url, parse_url
 
 from fate_flow.core.access.joined_party import DIALED
 from fate_flow.core.metrics.measures import ANSWERED, PEER_REQUESTS, PEER_SECONDS, Measures, Unmeasured
 from fate_flow.core.model.errors import FlowError
 from fate_flow.core.wire.v1.envelope import DEST_PARTY_ID, MOST_VALUES, SRC_PARTY_ID, values_in
-from fate_flow.peers.dialed import use_connection
+from fate_flow.peers.bounded_connections import (
+    CONNECT_SECONDS,
+    DIALED_HOST,
+    AnswerTooLong,
+    Bounds,
+    MakePool,
+    PlainPool,
+    TlsPool,
+    bound_by,
+    dialed_pools,
+    no_tls,
+    pinned_pools,
+)
 from fate_flow.peers.network_errors import class_of_error
 from fate_flow.peers.pinned import Recognised, Recognises
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.peers.tls import NotAPeer
 
-CONNECT_SECONDS = 5.0
-_LATE_SECONDS = 1.0          # for reading an answer that is there already, if this process stood still until too late
-_FRAME_BYTES = 128 * 1024    # of the head, of interim answers, of chunks around a body, and of what was read ahead
 _MOST_SERVERS = 256          # servers to which connections are kept
 _PIECE_BYTES = 64 * 1024
-_DIALED_HOST = "party-"
-_DIALED_AS = f"http://{_DIALED_HOST}"        # what `requests` can parse; only a session of its own gets such addresses
-
-_current = threading.local()
+_ALWAYS = {"User-Agent": "fate_flow", "Accept-Encoding": "identity", "Connection": "keep-alive"}
+_ONCE = Retry(total=False, redirect=False)   # errors come as they are
 
 
 @dataclass(frozen=True)
@@ -70,12 +79,25 @@ class PeerResponse:
             raise ValueError("its answer is nested too deeply") from error
 
 
-class AnswerTooLong(ValueError):
-    """An answer is longer than allowed, or more of it than allowed is no body."""
-
-
 OnRequest = Callable[[str, str, bool], None]
 """Called after a request: the party id, the URL, and whether there was an answer."""
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is sent, and where; `head` without signatures."""
+
+    address: str
+    url: Url                 # of the address, as urllib3 knows it
+    head: Mapping[str, str]
+    body: bytes
+    ca_file: str
+    most_bytes: int
+
+    @property
+    def to(self) -> str:
+        """The id of the party; empty if the head does not name it."""
+        return self.head.get(DEST_PARTY_ID, "")
 
 
 class PeerHttp:
@@ -94,10 +116,9 @@ class PeerHttp:
         self._pinned = pinned
         self._measures = measures or Unmeasured()
         self._on_request: OnRequest = on_request or (lambda *_: None)
-        self._session = self._make_session(_Adapter(pool_connections=_MOST_SERVERS, pool_maxsize=connections))
-        self._sessions: dict[str, tuple[Recognised, _Session]] = {}
-        adapter = None if dialed is None else _DialedAdapter(dialed, connections, pinned)
-        self._to_dialing = None if adapter is None else self._make_session(adapter)
+        self._pools = self._make_pools({"http": PlainPool, "https": TlsPool})
+        self._pools_of: dict[str, tuple[Recognised, PoolManager]] = {}
+        self._to_dialing = None if dialed is None else self._make_pools({"http": dialed_pools(dialed, pinned)})
         self._lock = threading.Lock()
 
     def post(
@@ -111,115 +132,148 @@ class PeerHttp:
         If the server has closed a kept connection meanwhile, the request is sent again; it may arrive twice.
         Raises requests.RequestException if there is no complete answer in time; ValueError for an answer that is not
         accepted."""
-        bounds = _Bounds(seconds)
-        request: dict[str, Any] = {"data": data, "params": query, "headers": head, "verify": ca_file or True}
-        outer, _current.bounds = getattr(_current, "bounds", None), bounds
-        begin = time.monotonic()
+        to, begin = head.get(DEST_PARTY_ID, ""), time.monotonic()
         try:
-            try:
-                answer = self._exchange(url, request, bounds, most_bytes)
-            except requests.exceptions.ConnectionError as error:
-                if isinstance(error, requests.exceptions.Timeout) or bounds.has_connected:
-                    raise
-                answer = self._exchange(url, request, bounds, most_bytes)
+            request = _Request(url, _parsed(url, query), {**_ALWAYS, **head}, data, ca_file, most_bytes)
+            with bound_by(Bounds(seconds)) as bounds:
+                try:
+                    answer = self._exchange(request, bounds)
+                except requests.exceptions.ConnectionError as error:
+                    if isinstance(error, requests.exceptions.Timeout) or bounds.has_connected:
+                        raise
+                    answer = self._exchange(request, bounds)
         except (requests.RequestException, ValueError) as error:
-            self._measures.count(PEER_REQUESTS, _party_of(request), class_of_error(error))
-            self._on_request(_party_of(request), url, False)
+            self._measures.count(PEER_REQUESTS, to, class_of_error(error))
+            self._on_request(to, url, False)
             raise
-        else:
-            self._measures.count(PEER_REQUESTS, _party_of(request), ANSWERED)
-            self._on_request(_party_of(request), url, True)
-            self._measures.observe(PEER_SECONDS, _party_of(request), value=time.monotonic() - begin)
-            return answer
-        finally:
-            _current.bounds = outer
+        self._measures.count(PEER_REQUESTS, to, ANSWERED)
+        self._on_request(to, url, True)
+        self._measures.observe(PEER_SECONDS, to, value=time.monotonic() - begin)
+        return answer
 
     def close(self) -> None:
-        for session in (self._session, self._to_dialing, *(session for _, session in self._sessions.values())):
-            if session is not None:
-                session.close()
+        for pools in (self._pools, self._to_dialing, *(pools for _, pools in self._pools_of.values())):
+            if pools is not None:
+                pools.clear()
 
-    def _session_for(self, url: str, request: Mapping[str, Any]) -> tuple[_Session, str]:
-        """Return the session for a request, and the address in it. Raises requests.RequestException."""
-        if self._to_dialing is not None and url.startswith(DIALED):
-            return self._to_dialing, _DIALED_AS + url.removeprefix(DIALED)
-        is_pinned = url.startswith("https:") and request["verify"] is True
-        return self._session_of(_party_of(request)) if is_pinned else self._session, url
+    def _make_pools(self, by_scheme: Mapping[str, MakePool]) -> PoolManager:
+        pools = PoolManager(num_pools=_MOST_SERVERS, maxsize=self._connections)
+        pools.pool_classes_by_scheme = cast(Any, by_scheme)      # urllib3 calls them, and names classes alone
+        return pools
 
-    def _session_of(self, party_id: str) -> _Session:
-        """Return the session of a party with the keys and the own certificate of this moment, without connections that
-        were made with older ones. Raises requests.RequestException."""
+    def _pools_for(self, request: _Request) -> PoolManager:
+        """Return the connections that a request may use. Raises requests.RequestException."""
+        if request.address.startswith(DIALED):
+            if self._to_dialing is None:
+                raise requests.exceptions.InvalidSchema(f"{request.address}: there is no gateway to which parties dial")
+            return self._to_dialing
+        is_pinned = request.url.scheme == "https" and not request.ca_file
+        return self._pools_of_party(request.to) if is_pinned else self._pools
+
+    def _pools_of_party(self, party_id: str) -> PoolManager:
+        """Return those to a party with the keys and the own certificate of this moment, without connections that were
+        made with older ones. Raises requests.RequestException."""
         try:
             pinned = self._pinned.of(party_id) if self._pinned else None
         except (FlowError, NotAPeer) as error:
             if isinstance(error, NotAPeer):
                 self._forget(party_id)
-            raise requests.exceptions.SSLError(_no_tls(str(error))) from error
+            raise requests.exceptions.SSLError(no_tls(str(error))) from error
         if pinned is None:
             self._forget(party_id)
-            return self._session
+            return self._pools
         with self._lock:
-            before = self._sessions.get(party_id)
+            before = self._pools_of.get(party_id)
             if before is not None and before[0] is pinned:
                 return before[1]
-            session = self._make_session(_PinnedAdapter(pinned, self._connections))
-            self._sessions[party_id] = (pinned, session)
+            pools = self._make_pools({"https": pinned_pools(pinned)})
+            self._pools_of[party_id] = (pinned, pools)
         if before is not None:
-            before[1].close()        # a connection in use ends after its request
-        return session
+            before[1].clear()        # a connection in use ends after its request
+        return pools
 
     def _forget(self, party_id: str) -> None:
         """Close what was kept for a party that is no longer recognised by its keys."""
         with self._lock:
-            _, session = self._sessions.pop(party_id, (None, None))
-        if session is not None:
-            session.close()
+            _, pools = self._pools_of.pop(party_id, (None, None))
+        if pools is not None:
+            pools.clear()
 
-    def _make_session(self, adapter: HTTPAdapter) -> _Session:
-        session = _Session()
-        session.trust_env = False          # a proxy in the environment is not for requests between parties
-        session.auth = self._auth
-        session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-        session.mount("http://", adapter)
-        session.mount("https://", adapter)
-        return session
-
-    def _exchange(self, url: str, request: Mapping[str, Any], bounds: _Bounds, most_bytes: int) -> PeerResponse:
-        session, address = self._session_for(url, request)       # also for the second try: keys may have changed
-        try:
-            seconds = bounds.wait_seconds()
-        except TimeoutError as error:
-            raise requests.exceptions.ReadTimeout(error) from error
-        response = session.post(
-            address, **request, stream=True, allow_redirects=False, timeout=(min(CONNECT_SECONDS, seconds), seconds)
-        )
-        with closing(response):
-            try:
-                body = _body_of(response, bounds, most_bytes)
-            except ReadTimeoutError as error:
-                raise requests.exceptions.ReadTimeout(error) from error
-            except HTTPError as error:
-                raise requests.exceptions.ChunkedEncodingError(error) from error
+    def _exchange(self, request: _Request, bounds: Bounds) -> PeerResponse:
+        pools = self._pools_for(request)        # also for the second try: keys may have changed
+        url, is_recognised, head = request.url, pools is not self._pools, dict(request.head)
         if self._auth is not None:
-            self._auth.check_answer(_party_of(request), response, body)
-        if self._pinned is not None and session is not self._session:
-            self._pinned.has_answered(_party_of(request))
-        return PeerResponse(response.status_code, body, response.headers.get(SRC_PARTY_ID, ""))
+            head |= self._auth.fields("POST", url.request_uri, head, request.body)
+        options = _authorities(request.ca_file) if url.scheme == "https" and not is_recognised else {}
+        pool = pools.connection_from_host(url.host, url.port, url.scheme, options)
+        response = _answered(pool, request, head, bounds)
+        try:
+            body = _body_of(response, bounds, request.most_bytes)
+        except ReadTimeoutError as error:
+            raise requests.exceptions.ReadTimeout(error) from error
+        except HTTPError as error:
+            raise requests.exceptions.ChunkedEncodingError(error) from error
+        finally:
+            response.close()
+            response.release_conn()
+        if self._auth is not None:
+            self._auth.check_answer(request.to, head, response.status, response.headers, body)
+        if self._pinned is not None and is_recognised:
+            self._pinned.has_answered(request.to)
+        return PeerResponse(response.status, body, response.headers.get(SRC_PARTY_ID, ""))
 
 
-def _party_of(request: Mapping[str, Any]) -> str:
-    return str(request["headers"].get(DEST_PARTY_ID, ""))
+def _parsed(address: str, query: Mapping[str, str | int] | None) -> Url:
+    """Return the parts of an address, percent-encoded as they are sent; a party that dials is the name of a host.
+    Raises requests.exceptions.InvalidURL."""
+    url = f"http://{DIALED_HOST}{address.removeprefix(DIALED)}" if address.startswith(DIALED) else address
+    bad = requests.exceptions.InvalidURL(f"{address}: is not https://HOST:PORT/PATH")
+    try:
+        found = parse_url(f"{url}?{urlencode(query)}" if query else url)
+    except LocationParseError as error:
+        raise bad from error
+    if not found.host or found.scheme not in ("http", "https"):
+        raise bad
+    return found
 
 
-def _body_of(response: requests.Response, bounds: _Bounds, most_bytes: int) -> bytes:
+def _authorities(ca_file: str) -> dict[str, str]:
+    """Return how a server is recognised that has no keys here: by this file, or folder, or the usual authorities."""
+    at = ca_file or str(DEFAULT_CA_BUNDLE_PATH)
+    return {"cert_reqs": "CERT_REQUIRED", "ca_cert_dir" if os.path.isdir(at) else "ca_certs": at}
+
+
+def _answered(
+    pool: HTTPConnectionPool, request: _Request, head: Mapping[str, str], bounds: Bounds
+) -> BaseHTTPResponse:  # fmt: skip
+    """Send a request, and return its answer as far as its head. Raises requests.RequestException."""
+    try:
+        seconds = bounds.wait_seconds()
+        return pool.urlopen(
+            "POST", request.url.request_uri, request.body, head, _ONCE, redirect=False, preload_content=False,
+            decode_content=False, timeout=Timeout(connect=min(CONNECT_SECONDS, seconds), read=seconds),
+        )  # fmt: skip
+    except (ReadTimeoutError, TimeoutError) as error:
+        raise requests.exceptions.ReadTimeout(error) from error
+    except (ProtocolError, NewConnectionError, ClosedPoolError) as error:
+        raise requests.exceptions.ConnectionError(error) from error
+    except ConnectTimeoutError as error:         # of which NewConnectionError is one
+        raise requests.exceptions.ConnectTimeout(error) from error
+    except SSLError as error:
+        raise requests.exceptions.SSLError(error) from error
+    except HTTPError as error:
+        raise requests.RequestException(error) from error
+
+
+def _body_of(response: BaseHTTPResponse, bounds: Bounds, most_bytes: int) -> bytes:
     encoding = response.headers.get("Content-Encoding", "identity")
     if encoding != "identity":
         raise ValueError(f"its answer has the Content-Encoding {encoding[:20]!r}, which was not asked for")
     too_long = AnswerTooLong(f"its answer is longer than {most_bytes} bytes")
-    if int(response.raw.length_remaining or 0) > most_bytes:
+    if int(response.length_remaining or 0) > most_bytes:
         raise too_long
     body = bytearray()
-    for piece in response.raw.stream(_PIECE_BYTES, decode_content=False):
+    for piece in response.stream(_PIECE_BYTES, decode_content=False):
         body += piece
         if len(body) > most_bytes:
             raise too_long
@@ -227,246 +281,3 @@ def _body_of(response: requests.Response, bounds: _Bounds, most_bytes: int) -> b
     return bytes(body)
 
 
-class _Session(requests.Session):
-    """Sends a request once, and leaves the reading of the answer to `_body_of`."""
-
-    def get_redirect_target(self, resp: requests.Response) -> str | None:  # noqa: ARG002  # requests' own signature
-        """Return None; otherwise `requests` would read and unpack the whole body of a redirect that is not followed."""
-        return None
-
-    def prepare_request(self, request: requests.Request) -> requests.PreparedRequest:
-        prepared = super().prepare_request(request)
-        prepared.headers["Accept-Encoding"] = "identity"
-        return prepared
-
-
-class _Adapter(HTTPAdapter):
-    """Uses the connections below, which apply the limits."""
-
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
-
-
-class _PinnedAdapter(HTTPAdapter):
-    """Uses connections to the server of one party, which is recognised by its keys."""
-
-    def __init__(self, pinned: Recognised, connections: int) -> None:
-        self._pinned = pinned
-        pinned.context.sslsocket_class = _TlsSocket
-        super().__init__(pool_connections=1, pool_maxsize=connections)
-
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {"https": self._pool}
-
-    def _pool(self, host: str, port: int, **options: Any) -> _PinnedPool:
-        pool = _PinnedPool(host, port, **options)
-        pool.pinned = self._pinned
-        return pool
-
-
-# ---------------------------------------------------------------------- limits of one request
-
-
-class _Bounds:
-    """The time and the bytes that the present request of this thread may still take."""
-
-    def __init__(self, seconds: float) -> None:
-        self.has_connected = False
-        self._deadline = time.monotonic() + seconds
-        self._late_until: float | None = None
-        self._bytes_left = _FRAME_BYTES
-
-    def wait_seconds(self) -> float:
-        """Return how long the next read or write may take. Raises TimeoutError if the time is over.
-
-        An answer that has arrived counts even after the deadline, because this process may have stood still."""
-        now = time.monotonic()
-        if now < self._deadline:
-            return self._deadline - now
-        if self._late_until is None:
-            self._late_until = now + _LATE_SECONDS
-        if now >= self._late_until:
-            raise TimeoutError("timed out")
-        return self._late_until - now
-
-    def take(self, count: int) -> None:
-        """Count received bytes. Raises AnswerTooLong."""
-        self._bytes_left -= count
-        if self._bytes_left < 0:
-            raise AnswerTooLong("too many bytes of its answer are its head, or the framing of its chunks")
-
-    def give(self, count: int) -> None:
-        """Allow so many bytes more."""
-        self._bytes_left += count
-
-
-def _bounds() -> _Bounds:
-    found: _Bounds = _current.bounds
-    return found
-
-
-class _Socket(socket.socket):
-    """A socket whose reads and writes keep the limits of the present request."""
-
-    def recv_into(self, *args: Any, **kwargs: Any) -> int:
-        self.settimeout(_bounds().wait_seconds())
-        count = super().recv_into(*args, **kwargs)
-        _bounds().take(count)
-        return count
-
-    def sendall(self, *args: Any, **kwargs: Any) -> None:
-        self.settimeout(_bounds().wait_seconds())        # for all bytes together
-        super().sendall(*args, **kwargs)
-
-
-class _TlsSocket(ssl.SSLSocket):
-    """The same with TLS."""
-
-    def recv_into(self, *args: Any, **kwargs: Any) -> int:
-        self.settimeout(_bounds().wait_seconds())
-        count = super().recv_into(*args, **kwargs)
-        _bounds().take(count)
-        return count
-
-    def send(self, *args: Any, **kwargs: Any) -> int:
-        self.settimeout(_bounds().wait_seconds())        # for each piece that `sendall` sends
-        return super().send(*args, **kwargs)
-
-
-def _connect(connection: HTTPConnection) -> _Socket:
-    """Open a connection within the timeout of `connection`, for any number of addresses of its host name."""
-    bounds = _bounds()
-    bounds.has_connected = True
-    deadline = time.monotonic() + float(connection.timeout or CONNECT_SECONDS)
-    try:
-        found = socket.getaddrinfo(connection._dns_host, connection.port, type=socket.SOCK_STREAM)
-    except socket.gaierror as error:
-        raise NameResolutionError(connection.host, connection, error) from error
-    failure: OSError = OSError("the name has no address")
-    for family, kind, protocol, _, address in found:
-        sock = _Socket(family, kind, protocol)
-        try:
-            for option in connection.socket_options or ():
-                sock.setsockopt(*option)
-            sock.settimeout(max(0.001, deadline - time.monotonic()))
-            sock.connect(address)
-            return sock
-        except OSError as error:
-            sock.close()
-            failure = error
-    if isinstance(failure, TimeoutError):
-        raise ConnectTimeoutError(connection, "no connection in time") from failure
-    raise NewConnectionError(connection, f"Failed to establish a new connection: {failure}") from failure
-
-
-class _Connection(HTTPConnection):
-    def _new_conn(self) -> socket.socket:
-        return _connect(self)
-
-
-class _TlsConnection(HTTPSConnection):
-    def _new_conn(self) -> socket.socket:
-        return _connect(self)
-
-    def connect(self) -> None:
-        if self.ssl_context is None:
-            self.ssl_context = create_urllib3_context()
-            self.ssl_context.sslsocket_class = _TlsSocket
-        super().connect()
-
-
-class _Pool(HTTPConnectionPool):
-    ConnectionCls = _Connection
-
-
-class _TlsPool(HTTPSConnectionPool):
-    ConnectionCls = _TlsConnection
-
-
-class _PinnedConnection(HTTPSConnection):
-    """Makes TLS of the pinned context alone: what `requests` and urllib3 know of authorities is not used."""
-
-    pinned: Recognised
-
-    def connect(self) -> None:
-        sock = _connect(self)
-        sock.settimeout(min(CONNECT_SECONDS, _bounds().wait_seconds()))      # for the whole handshake
-        try:
-            made = self.pinned.context.wrap_socket(sock, server_hostname=self._dns_host.rstrip("."))
-        except ssl.SSLCertVerificationError as error:
-            of = self.pinned.party_id
-            raise _no_tls(
-                f"its server shows no valid key of party {of}; if an authority has made its certificate, name the "
-                f"authority in parties.certified.{of}, or, if that is of a proxy in front of it, in routes.{of}.ca"
-            ) from error
-        try:
-            self.pinned.check(made)
-        except NotAPeer as error:
-            made.close()
-            raise _no_tls(str(error)) from error
-        self.sock = made
-        self.is_verified = True
-
-
-class _DialedAdapter(HTTPAdapter):
-    """Uses connections that parties keep open at the own gateway."""
-
-    def __init__(self, socket_at: Path, connections: int, pinned: Recognises | None) -> None:
-        self._socket_at = socket_at
-        self._pinned = pinned
-        super().__init__(pool_connections=_MOST_SERVERS, pool_maxsize=connections)
-
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {"http": self._pool}
-
-    def _pool(self, host: str, port: int, **options: Any) -> _DialedPool:
-        pool = _DialedPool(host, port, **options)
-        pool.socket_at, pool.pinned = self._socket_at, self._pinned
-        return pool
-
-
-class _DialedConnection(HTTPConnection):
-    socket_at: Path
-    pinned: Recognises | None
-
-    def _new_conn(self) -> socket.socket:
-        bounds, sock = _bounds(), _Socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        bounds.has_connected = True
-        try:
-            sock.settimeout(bounds.wait_seconds())
-            party_id = self._dns_host.removeprefix(_DIALED_HOST)
-            seen = use_connection(sock, self.socket_at, party_id)
-        except OSError as error:
-            sock.close()
-            raise NewConnectionError(self, f"Failed to establish a new connection: {error}") from error
-        if self.pinned is not None:
-            self.pinned.has_dialed(party_id, seen)
-        return sock
-
-
-class _DialedPool(HTTPConnectionPool):
-    ConnectionCls = _DialedConnection
-    socket_at: Path
-    pinned: Recognises | None
-
-    def _new_conn(self) -> Any:
-        connection: Any = super()._new_conn()
-        connection.socket_at, connection.pinned = self.socket_at, self.pinned
-        return connection
-
-
-class _PinnedPool(HTTPSConnectionPool):
-    ConnectionCls = _PinnedConnection
-    pinned: Recognised
-
-    def _new_conn(self) -> Any:
-        connection: Any = super()._new_conn()
-        connection.pinned = self.pinned
-        return connection
-
-
-def _no_tls(text: str) -> ssl.SSLError:
-    return ssl.SSLError(ssl.SSL_ERROR_SSL, text)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
 
-from requests import PreparedRequest, Response
+from requests import PreparedRequest
 from requests.auth import AuthBase
 
 from fate_flow.core.wire.v1.envelope import DEST_PARTY_ID, SRC_PARTY_ID
@@ -143,8 +143,11 @@ class AnswerCheck(Protocol):
 
     def is_asked(self, party_id: str) -> bool: ...
 
-    def check(self, party_id: str, response: Response, body: bytes) -> None:
-        """Raise ValueError if this complete answer to a request of ours does not count."""
+    def check(
+        self, party_id: str, asked: Mapping[str, str], status: int, answered: Mapping[str, str], body: bytes
+    ) -> None:  # fmt: skip
+        """Raise ValueError if this complete answer to a request of ours does not count; `asked`, `answered`: fields of
+        the heads, the latter by names in any case."""
 
     def check_upgrade(self, party_id: str, asked: Mapping[str, str], answered: Mapping[str, str]) -> None:
         """Raise ValueError if the answer does not count by which a connection begins to carry a stream; both: fields of
@@ -152,7 +155,7 @@ class AnswerCheck(Protocol):
 
 
 class SiteSignature(AuthBase):
-    """Signs each request of a session, and each retry again. The headers must name both parties."""
+    """Signs each request, and each retry again. The headers must name both parties."""
 
     def __init__(
         self, key: PrivateKey, clock: Clock, answers: AnswerCheck | None = None, newer: Newer = lambda _: None
@@ -169,25 +172,30 @@ class SiteSignature(AuthBase):
         self._key = self._newer(self._clock()) or self._key
         return self._key
 
-    def __call__(self, request: PreparedRequest) -> PreparedRequest:
-        head = request.headers
+    def fields(self, method: str, target: str, head: Mapping[str, str], body: bytes) -> dict[str, str]:
+        """Return the fields that sign a request with this head; `target`: path and query as they are sent."""
         to = str(head[DEST_PARTY_ID])
         asks = self._answers is not None and self._answers.is_asked(to)
-        covered = Covered(
-            str(request.method), request.path_url, digest_of(_body_of(request)), str(head[SRC_PARTY_ID]), to
-        )
+        covered = Covered(method, target, digest_of(body), str(head[SRC_PARTY_ID]), to)
         nonce = secrets.token_urlsafe(_NONCE_BYTES)
-        head.update(sign(self.key, covered, self._clock() // 1000, nonce, asks=asks))
+        return sign(self.key, covered, self._clock() // 1000, nonce, asks=asks)
+
+    def __call__(self, request: PreparedRequest) -> PreparedRequest:
+        """Sign a request of `requests`."""
+        signed = self.fields(str(request.method), request.path_url, request.headers, _body_of(request))
+        request.headers.update(signed)
         return request
 
     def expecting(self, answers: AnswerCheck) -> SiteSignature:
         """Return one that asks parties for signed answers, and checks these."""
         return SiteSignature(self.key, self._clock, answers, self._newer)
 
-    def check_answer(self, party_id: str, response: Response, body: bytes) -> None:
-        """Raise ValueError if the party had to sign this answer, and did not."""
+    def check_answer(
+        self, party_id: str, asked: Mapping[str, str], status: int, answered: Mapping[str, str], body: bytes
+    ) -> None:  # fmt: skip
+        """Raise ValueError if the party had to sign this answer, and did not; the values are as for `AnswerCheck`."""
         if self._answers is not None and self._answers.is_asked(party_id):
-            self._answers.check(party_id, response, body)
+            self._answers.check(party_id, asked, status, answered, body)
 
     def check_upgrade(self, party_id: str, asked: Mapping[str, str], answered: Mapping[str, str]) -> None:
         """Raise ValueError if the party had to sign that it carries a stream, and did not; both: fields of the head."""

@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 
-from requests import PreparedRequest, Response
 from requests.structures import CaseInsensitiveDict
 
 from fate_flow.core.access.site import SiteKey, short_key_id
@@ -113,15 +112,17 @@ class SignedAnswers:
         """Return whether this party has to sign its answers."""
         return party_id in self._parties
 
-    def check(self, party_id: str, response: Response, body: bytes) -> None:
-        """Raise NotProved unless the party has signed this answer to the request in `response`."""
-        if not response.headers.get(INPUT, "") and not response.headers.get(SIGNATURE, ""):
+    def check(
+        self, party_id: str, asked: Mapping[str, str], status: int, answered: Mapping[str, str], body: bytes
+    ) -> None:  # fmt: skip
+        """Raise NotProved unless the party has signed this answer to this request; `asked`, `answered`: fields of the
+        heads, the latter by names in any case."""
+        if not answered.get(INPUT, "") and not answered.get(SIGNATURE, ""):
             raise NotProved(
                 f"its answer is not signed, as routes.{party_id}.signed_answers requires (HTTP status "
-                f"{response.status_code}{_said(body)})"
+                f"{status}{_said(body)})"
             )
-        request: PreparedRequest = response.request
-        self._check(party_id, response.status_code, request.headers, response.headers, digest_of(body))
+        self._check(party_id, status, asked, answered, digest_of(body))
 
     def check_upgrade(self, party_id: str, asked: Mapping[str, str], answered: Mapping[str, str]) -> None:
         """Raise NotProved unless the party has signed that it carries a stream; both: fields of the head.

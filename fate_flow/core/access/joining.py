@@ -9,7 +9,7 @@ of each other:
   connection. Its code covers both messages. So somebody in between, whose certificate is another one, is noticed.
 
 Whoever has the text of the invitation could join in the place of the invited party. For that, both sides compute
-a digest of both messages, from which six words are made (`peers/phrase.py`): people compare them by telephone.
+a digest of both messages, from which six words are made (`peers/spoken/phrase.py`): people compare them by telephone.
 
 Nothing here is stored or sent; `now` and nonces are handed in.
 """

@@ -15,7 +15,7 @@ from fate_flow.core.access.invitation import LIFE_MS, Invitation
 from fate_flow.core.access.joining import SavedList, read_introduction, read_sealed
 from fate_flow.core.model.errors import BadRequest, Conflict, FlowError, PermissionDenied
 from fate_flow.peers.joining import Joining
-from fate_flow.peers.phrase import phrase_of
+from fate_flow.peers.spoken.phrase import phrase_of
 from fate_flow.peers.tls import TlsPrivateKey
 from tests.kit.peers.handshakes import tls_party
 from tests.kit.peers.joining_world import ADDRESSES, INVITED, INVITER, SECRET, JoiningWorld

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,11 @@ import requests
 from fate_flow.core.model.errors import UNREACHABLE
 from fate_flow.core.model.job import Answer
 from fate_flow.core.wire.v1.chunks import Chunk
+from fate_flow.core.wire.v1.envelope import headers
 from fate_flow.peers.inquiry import Inquirer
 from fate_flow.peers.network_errors import describe_network_error
 from fate_flow.peers.peer_http import PeerHttp, PeerResponse
+from fate_flow.peers.signature import Covered, SiteSignature, digest_of, read_signature_input
 from fate_flow.relay.spool_session import Session
 from fate_flow.server.runtime import Forwarder
 from fate_flow.settings.parties import Route
@@ -37,6 +41,9 @@ from tests.kit.peers.hostile_server import (
     gzip_of,
     once,
 )
+from tests.kit.peers.peer_server import Peer
+from tests.kit.peers.peer_server import answer as say
+from tests.kit.site_keys import private_key
 from tests.kit.tls import Authority
 from tests.kit.values import HOST, JOB_ID
 
@@ -52,7 +59,7 @@ Start = Callable[..., HostileServer]
 
 @pytest.fixture(autouse=True)
 def little_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fate_flow.peers.peer_http._LATE_SECONDS", 0.1)
+    monkeypatch.setattr("fate_flow.peers.bounded_connections._LATE_SECONDS", 0.1)
 
 
 @pytest.fixture
@@ -247,10 +254,39 @@ def test_an_answer_in_any_form_of_http_is_read(text: bytes, start: Start) -> Non
     assert (found.status, found.body) == (200, SUCCESS)
 
 
-def test_nothing_is_sent_back_that_another_server_has_set(start: Start) -> None:
+def test_nothing_is_sent_back_that_another_server_has_set(peer: Peer) -> None:
+    def sets_a_cookie(handler: BaseHTTPRequestHandler) -> None:
+        say(handler, SUCCESS, **{"Set-Cookie": "a=b; Path=/"})
+
     http = PeerHttp()
-    assert post(start(once(answer(SUCCESS, "200 OK", "Set-Cookie: a=b"))), http, seconds=ENOUGH).status == 200
-    assert not http._session.cookies
+    for _ in range(2):
+        peer.replies.put(sets_a_cookie)
+        url = f"http://127.0.0.1:{peer.port}/v1/x"
+        assert http.post(url, b"{}", {}, seconds=ENOUGH, most_bytes=MOST).status == 200
+    assert [head.get("Cookie") for _, _, head in peer.asked] == [None, None]
+    http.close()
+
+
+@pytest.mark.parametrize("target", [
+    "/v1/x?topic=a%2Fb+c%3Fd&seq=7", "/v1/%C3%A4/%7E", "/v1/a%20b?x=%25",
+])  # fmt: skip
+def test_what_is_signed_is_what_is_sent(target: str, peer: Peer) -> None:
+    key = private_key(1)
+    http = PeerHttp(SiteSignature(key, lambda: 1_700_000_000_000))
+    url = f"http://127.0.0.1:{peer.port}{target}"
+    assert http.post(url, b"{}", headers("9999", "10000"), seconds=ENOUGH, most_bytes=MOST).status == 200
+    [(sent, _, head)] = peer.asked
+    signature = read_signature_input(head["Signature-Input"], head["Signature"])
+    assert signature is not None
+    assert signature.holds(key.public, Covered("POST", sent, digest_of(b"{}"), "9999", "10000"))
+    http.close()
+
+
+@pytest.mark.parametrize("url", ["", "/v1/x", "ftp://10000/x", "http://", "http://[::1/x", "https://:443/x"])
+def test_what_is_no_address_is_named(url: str) -> None:
+    http = PeerHttp()
+    with pytest.raises(requests.exceptions.InvalidURL, match=re.escape(f"{url}: is not https://HOST:PORT/PATH")):
+        http.post(url, b"", {}, seconds=SECONDS, most_bytes=MOST)
 
 
 def test_a_server_of_an_authority_of_ones_own(start: Start, tmp_path: Path) -> None:

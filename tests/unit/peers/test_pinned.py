@@ -126,7 +126,7 @@ def test_an_authority_does_not_vouch_for_a_party_with_keys(
     authority = Authority(tmp_path)
     for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"):
         monkeypatch.setenv(name, str(authority.file))
-    monkeypatch.setattr("requests.adapters.DEFAULT_CA_BUNDLE_PATH", str(authority.file))
+    monkeypatch.setattr("fate_flow.peers.peer_http.DEFAULT_CA_BUNDLE_PATH", str(authority.file))
     peer.context = authority.server_context()
     assert "shows no valid key of party 10000" in here.refused(peer)
     assert peer.asked == []

@@ -60,7 +60,11 @@ class Answered:
         return found
 
     def check(self, party_id: str = "10000") -> None:
-        ANSWERS.check(party_id, self.response(), self.body)
+        self.check_by(ANSWERS, party_id)
+
+    def check_by(self, answers: SignedAnswers | SiteSignature, party_id: str = "10000") -> None:
+        check = answers.check if isinstance(answers, SignedAnswers) else answers.check_answer
+        check(party_id, dict(self.request.headers), self.status, CaseInsensitiveDict(self.head), self.body)
 
     def with_head(self, **changed: str) -> Answered:
         names = {"digest": DIGEST, "input": INPUT, "signature": SIGNATURE, "source": "SRC-PARTY-ID"}
@@ -89,10 +93,10 @@ def test_only_a_party_that_has_to_sign_is_asked_to() -> None:
     plain = request(to="10002")
     assert 'tag="fate_flow"' in str(plain.headers[INPUT])
     assert 'tag="fate_flow-request"' in str(request().headers[INPUT])
-    SIGNER.check_answer("10002", Answered(plain, {}).response(), BODY)
+    Answered(plain, {}).check_by(SIGNER, "10002")
     with pytest.raises(NotProved):
-        SIGNER.check_answer("10000", Answered(request(), {}).response(), BODY)
-    SiteSignature(OURS, lambda: NOW).check_answer("10000", Answered(request(), {}).response(), BODY)
+        Answered(request(), {}).check_by(SIGNER)
+    Answered(request(), {}).check_by(SiteSignature(OURS, lambda: NOW))
 
 
 # ---------------------------------------------------------------------- attacks
@@ -162,15 +166,14 @@ def test_keys_that_cannot_be_read_prove_nothing() -> None:
         raise StorageFailed("the database does not answer")
 
     with pytest.raises(NotProved, match=r"^its answer cannot be checked: the database does not answer$"):
-        SignedAnswers({"10000"}, failing).check("10000", answered(request()).response(), BODY)
+        answered(request()).check_by(SignedAnswers({"10000"}, failing))
 
 
 def test_rsa_keys_sign_answers() -> None:
     rsa = rsa_private_key()
     both = SignedAnswers({"10000"}, lambda party_id: (site_key(party_id, THEIRS), site_key(party_id, rsa)))
     for key in (THEIRS, rsa):
-        one = answered(request(), key)
-        both.check("10000", one.response(), one.body)
+        answered(request(), key).check_by(both)
 
 
 def test_over_a_connection_an_answer_counts_only_if_it_is_signed(peer: Peer) -> None:

@@ -150,8 +150,8 @@ def test_a_party_that_sends_a_byte_now_and_then_is_silent(what: str, recorder: R
 def a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What the peer senders read; its one number is for how many seconds this process stood still."""
     steady, stood_still = time.monotonic, [0.0]
-    monkeypatch.setattr("fate_flow.peers.peer_http._LATE_SECONDS", WAIT)     # the peer may be slow to write it
-    for module in ("peer_senders", "peer_http"):
+    monkeypatch.setattr("fate_flow.peers.bounded_connections._LATE_SECONDS", WAIT)     # the peer may be slow to write
+    for module in ("peer_senders", "peer_http", "bounded_connections"):
         clock = SimpleNamespace(monotonic=lambda: steady() + stood_still[0], time_ns=time.time_ns)
         monkeypatch.setattr(f"fate_flow.peers.{module}.time", clock)
     return stood_still

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import requests
-from requests.structures import CaseInsensitiveDict
 
 from fate_flow.core.access.key_list import KeyState, PartyKeys
 from fate_flow.core.access.site import SiteKey, SiteRule
@@ -46,14 +44,10 @@ class Asking:
 
     def believes(self, key: PrivateKey, by: str = "10000") -> bool:
         """Whether an answer that is signed with this key counts."""
-        url, head = "http://ten/v1/party/heartbeat", headers("9999", by)
-        asked = requests.Request("POST", url, data=b"{}", headers=head, auth=self.signature).prepare()
-        covered = CoveredAnswer(200, digest_of(b"{}"), by, str(asked.headers[INPUT]), str(asked.headers[SIGNATURE]))
-        response = requests.Response()
-        response.request, response.status_code = asked, 200
-        response.headers = CaseInsensitiveDict(sign_answer(key, covered))
+        asked = self.signature.fields("POST", "/v1/party/heartbeat", headers("9999", by), b"{}")
+        covered = CoveredAnswer(200, digest_of(b"{}"), by, asked[INPUT], asked[SIGNATURE])
         try:
-            self.signature.check_answer(by, response, b"{}")
+            self.signature.check_answer(by, asked, 200, sign_answer(key, covered), b"{}")
         except NotProved:
             return False
         return True
@@ -112,5 +106,5 @@ def test_answers_have_to_be_signed_unless_a_key_ends_the_connection_or_the_confi
     signature = SiteSignature(OURS, lambda: 1000)
     found = expecting_answers(signature, Settings("9999", tmp_path, routes={"10000": route}, site=rule), store)
     assert found is not None
-    asked = requests.Request("POST", "http://ten/v1/x", data=b"{}", headers=headers("9999", "10000"), auth=found)
-    assert ('tag="fate_flow-request"' in str(asked.prepare().headers[INPUT])) == is_asked
+    asked = found.fields("POST", "/v1/x", headers("9999", "10000"), b"{}")
+    assert ('tag="fate_flow-request"' in asked[INPUT]) == is_asked

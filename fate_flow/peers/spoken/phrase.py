@@ -21,7 +21,7 @@ def phrase_of(digest: bytes) -> str:
 
 @cache
 def _listed() -> tuple[str, ...]:
-    lines = files("fate_flow.peers").joinpath("words.txt").read_text(encoding="ascii").splitlines()
+    lines = files("fate_flow.peers.spoken").joinpath("words.txt").read_text(encoding="ascii").splitlines()
     found = tuple(line for line in lines if not line.startswith("#"))       # its licence
     assert len(set(found)) == 2**_BITS, "words.txt was changed"
     return found

@@ -1,0 +1,1 @@
+"""Digests in words that people read aloud."""
