@@ -138,6 +138,7 @@ def _connect(connection: HTTPConnection) -> _Socket:
                 sock.setsockopt(*option)
             sock.settimeout(max(0.001, deadline - time.monotonic()))
             sock.connect(address)
+            sock.settimeout(min(CONNECT_SECONDS, bounds.wait_seconds()))       # of a handshake that follows
             return sock
         except OSError as error:
             sock.close()
@@ -178,7 +179,6 @@ class _PinnedConnection(HTTPSConnection):
 
     def connect(self) -> None:
         sock = _connect(self)
-        sock.settimeout(min(CONNECT_SECONDS, present_bounds().wait_seconds()))      # for the whole handshake
         try:
             made = self.pinned.context.wrap_socket(sock, server_hostname=self._dns_host.rstrip("."))
         except ssl.SSLCertVerificationError as error:

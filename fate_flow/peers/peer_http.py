@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode
 
 import requests
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
-from urllib3 import BaseHTTPResponse, HTTPConnectionPool, PoolManager, Retry, Timeout
+from urllib3 import BaseHTTPResponse, HTTPConnectionPool, HTTPHeaderDict, PoolManager, Retry, Timeout
 from urllib3.exceptions import (
     ClosedPoolError,
     ConnectTimeoutError,
@@ -31,7 +31,7 @@ from urllib3.exceptions import (
     ReadTimeoutError,
     SSLError,
 )
-from urllib3.util import Url, parse_url
+from urllib3.util import Url, make_headers, parse_url
 
 from fate_flow.core.access.joined_party import DIALED
 from fate_flow.core.metrics.measures import ANSWERED, PEER_REQUESTS, PEER_SECONDS, Measures, Unmeasured
@@ -57,7 +57,8 @@ from fate_flow.peers.tls import NotAPeer
 
 _MOST_SERVERS = 256          # servers to which connections are kept
 _PIECE_BYTES = 64 * 1024
-_ALWAYS = {"User-Agent": "fate_flow", "Accept-Encoding": "identity", "Connection": "keep-alive"}
+_USUAL = {"User-Agent": "fate_flow", "Connection": "keep-alive"}
+_OURS = ("Accept-Encoding", "Content-Length", "Transfer-Encoding")       # not those of a caller
 _ONCE = Retry(total=False, redirect=False)   # errors come as they are
 
 
@@ -85,7 +86,7 @@ OnRequest = Callable[[str, str, bool], None]
 
 @dataclass(frozen=True)
 class _Request:
-    """What is sent, and where; `head` without signatures."""
+    """What is sent, and where; `head` without signatures and a login."""
 
     address: str
     url: Url                 # of the address, as urllib3 knows it
@@ -116,9 +117,11 @@ class PeerHttp:
         self._pinned = pinned
         self._measures = measures or Unmeasured()
         self._on_request: OnRequest = on_request or (lambda *_: None)
-        self._pools = self._make_pools({"http": PlainPool, "https": TlsPool})
+        self._pools = self._make_pools({"http": PlainPool, "https": TlsPool}, _MOST_SERVERS)
         self._pools_of: dict[str, tuple[Recognised, PoolManager]] = {}
-        self._to_dialing = None if dialed is None else self._make_pools({"http": dialed_pools(dialed, pinned)})
+        self._to_dialing: PoolManager | None = None
+        if dialed is not None:
+            self._to_dialing = self._make_pools({"http": dialed_pools(dialed, pinned)}, _MOST_SERVERS)
         self._lock = threading.Lock()
 
     def post(
@@ -128,13 +131,13 @@ class PeerHttp:
         """Send a request and return the answer, with any status, within `seconds` and `most_bytes` altogether.
 
         Redirects are not followed. `ca_file`: certificates for the https server instead of keys and usual authorities.
-        `head` names the party (DEST-PARTY-ID).
+        `head` names the party (DEST-PARTY-ID). `query`: of an address that has none yet.
         If the server has closed a kept connection meanwhile, the request is sent again; it may arrive twice.
         Raises requests.RequestException if there is no complete answer in time; ValueError for an answer that is not
         accepted."""
         to, begin = head.get(DEST_PARTY_ID, ""), time.monotonic()
         try:
-            request = _Request(url, _parsed(url, query), {**_ALWAYS, **head}, data, ca_file, most_bytes)
+            request = _Request(url, _parsed(url, query), head, data, ca_file, most_bytes)
             with bound_by(Bounds(seconds)) as bounds:
                 try:
                     answer = self._exchange(request, bounds)
@@ -156,8 +159,8 @@ class PeerHttp:
             if pools is not None:
                 pools.clear()
 
-    def _make_pools(self, by_scheme: Mapping[str, MakePool]) -> PoolManager:
-        pools = PoolManager(num_pools=_MOST_SERVERS, maxsize=self._connections)
+    def _make_pools(self, by_scheme: Mapping[str, MakePool], servers: int) -> PoolManager:
+        pools = PoolManager(num_pools=servers, maxsize=self._connections)
         pools.pool_classes_by_scheme = cast(Any, by_scheme)      # urllib3 calls them, and names classes alone
         return pools
 
@@ -186,7 +189,7 @@ class PeerHttp:
             before = self._pools_of.get(party_id)
             if before is not None and before[0] is pinned:
                 return before[1]
-            pools = self._make_pools({"https": pinned_pools(pinned)})
+            pools = self._make_pools({"https": pinned_pools(pinned)}, 1)
             self._pools_of[party_id] = (pinned, pools)
         if before is not None:
             before[1].clear()        # a connection in use ends after its request
@@ -201,9 +204,11 @@ class PeerHttp:
 
     def _exchange(self, request: _Request, bounds: Bounds) -> PeerResponse:
         pools = self._pools_for(request)        # also for the second try: keys may have changed
-        url, is_recognised, head = request.url, pools is not self._pools, dict(request.head)
+        url, is_recognised, head = request.url, pools is not self._pools, _head_of(request)
         if self._auth is not None:
-            head |= self._auth.fields("POST", url.request_uri, head, request.body)
+            head.update(self._auth.fields("POST", url.request_uri, head, request.body))
+        elif url.auth:
+            head.update(make_headers(basic_auth=unquote(url.auth)))
         options = _authorities(request.ca_file) if url.scheme == "https" and not is_recognised else {}
         pool = pools.connection_from_host(url.host, url.port, url.scheme, options)
         response = _answered(pool, request, head, bounds)
@@ -223,11 +228,22 @@ class PeerHttp:
         return PeerResponse(response.status, body, response.headers.get(SRC_PARTY_ID, ""))
 
 
+def _head_of(request: _Request) -> HTTPHeaderDict:
+    """Return the fields that are sent, by names in any case: a caller may have read some of them from a file."""
+    head = HTTPHeaderDict(_USUAL)
+    for name, value in request.head.items():
+        head[name] = value
+    for name in _OURS:
+        head.discard(name)
+    head["Accept-Encoding"] = "identity"
+    return head
+
+
 def _parsed(address: str, query: Mapping[str, str | int] | None) -> Url:
     """Return the parts of an address, percent-encoded as they are sent; a party that dials is the name of a host.
-    Raises requests.exceptions.InvalidURL."""
+    Raises requests.exceptions.InvalidURL, without the address, which may have a password."""
     url = f"http://{DIALED_HOST}{address.removeprefix(DIALED)}" if address.startswith(DIALED) else address
-    bad = requests.exceptions.InvalidURL(f"{address}: is not https://HOST:PORT/PATH")
+    bad = requests.exceptions.InvalidURL("its address is not https://HOST:PORT/PATH")
     try:
         found = parse_url(f"{url}?{urlencode(query)}" if query else url)
     except LocationParseError as error:
@@ -238,8 +254,11 @@ def _parsed(address: str, query: Mapping[str, str | int] | None) -> Url:
 
 
 def _authorities(ca_file: str) -> dict[str, str]:
-    """Return how a server is recognised that has no keys here: by this file, or folder, or the usual authorities."""
+    """Return how a server is recognised that has no keys here: by this file, or folder, or the usual authorities.
+    Raises requests.exceptions.SSLError."""
     at = ca_file or str(DEFAULT_CA_BUNDLE_PATH)
+    if not os.path.exists(at):
+        raise requests.exceptions.SSLError(no_tls(f"the authorities of its certificate: there is no file {at}"))
     return {"cert_reqs": "CERT_REQUIRED", "ca_cert_dir" if os.path.isdir(at) else "ca_certs": at}
 
 
@@ -255,7 +274,7 @@ def _answered(
         )  # fmt: skip
     except (ReadTimeoutError, TimeoutError) as error:
         raise requests.exceptions.ReadTimeout(error) from error
-    except (ProtocolError, NewConnectionError, ClosedPoolError) as error:
+    except (ProtocolError, NewConnectionError, ClosedPoolError, OSError) as error:
         raise requests.exceptions.ConnectionError(error) from error
     except ConnectTimeoutError as error:         # of which NewConnectionError is one
         raise requests.exceptions.ConnectTimeout(error) from error

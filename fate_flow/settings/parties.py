@@ -15,7 +15,7 @@ from fate_flow.core.model.approval import ApprovalRule
 from fate_flow.core.model.errors import BadRequest, BadSettings
 from fate_flow.settings.reading.party_ids import read_party_id, read_party_ids
 from fate_flow.settings.reading.section import Section, collected, split_url, without_login
-from fate_flow.settings.reading.security import check_authorities, is_loopback
+from fate_flow.settings.reading.security import check_authorities, is_host, is_loopback
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def _route(section: Section, key: Any) -> tuple[str, Route]:
             raise BadSettings(f"{one.name('dials')}: is true, so the party has no address: remove url and ca")
         return party_id, Route(dialed_url(party_id), "", signed_answers)
     parts = split_url(url, one.name("url"))
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+    if parts.scheme not in ("http", "https") or not is_host(parts.hostname or "") or parts.query or parts.fragment:
         raise BadSettings(f"{one.name('url')}: {without_login(url)} is not an address such as http://10.0.0.2:9380")
     if ca_file:
         check_authorities(ca_file, parts.scheme, one.name("ca"))

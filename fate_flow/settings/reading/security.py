@@ -29,7 +29,7 @@ def read_https_url(url: str, name: str, example: str = "") -> SplitResult:
     parts = split_url(url, name)
     is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
     is_more = parts.query or parts.fragment or parts.username is not None
-    if is_more or not is_safe or not parts.hostname or not url.isprintable():
+    if is_more or not is_safe or not is_host(parts.hostname or "") or not url.isprintable():
         raise BadSettings(
             f"{name}: is not an https URL without user, query and fragment{example and f', such as {example}'}; "
             "http is only for 127.0.0.1"
@@ -58,11 +58,14 @@ def check_authorities(file: str, scheme: str, name: str) -> None:
 
 
 def is_host(text: str) -> bool:
-    """Return whether this is a host name or an IP address."""
+    """Return whether this is a host name, perhaps with other letters than those of ASCII, or an IP address."""
     try:
         ip_address(text)
     except ValueError:
-        return bool(_HOST_NAME.fullmatch(text))
+        try:
+            return bool(_HOST_NAME.fullmatch(text.encode("idna").decode()))
+        except UnicodeError:
+            return False
     return True
 
 

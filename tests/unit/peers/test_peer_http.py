@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
-import re
 import threading
 import time
 import tracemalloc
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
@@ -282,11 +283,50 @@ def test_what_is_signed_is_what_is_sent(target: str, peer: Peer) -> None:
     http.close()
 
 
-@pytest.mark.parametrize("url", ["", "/v1/x", "ftp://10000/x", "http://", "http://[::1/x", "https://:443/x"])
-def test_what_is_no_address_is_named(url: str) -> None:
+def test_a_caller_s_head_is_sent_once_and_says_nothing_of_the_body(peer: Peer) -> None:
+    """It may have read some of the names from a file, in any case."""
+    head = {
+        "content-type": "text/x", "user-agent": "me", "accept-encoding": "gzip", "content-length": "1",
+        "transfer-encoding": "chunked", "Content-Type": "application/json",
+    }  # fmt: skip
     http = PeerHttp()
-    with pytest.raises(requests.exceptions.InvalidURL, match=re.escape(f"{url}: is not https://HOST:PORT/PATH")):
-        http.post(url, b"", {}, seconds=SECONDS, most_bytes=MOST)
+    for body in (b"{}", b'{"a": 1}'):
+        assert http.post(f"http://127.0.0.1:{peer.port}/", body, head, seconds=ENOUGH, most_bytes=MOST).status == 200
+    for body, (_, _, sent) in zip(({}, {"a": 1}), peer.asked, strict=True):
+        names = [name.lower() for name in sent]
+        assert len(names) == len(set(names))
+        assert (sent["Content-Type"], sent["User-Agent"]) == ("application/json", "me")
+        assert (sent["Accept-Encoding"], "Transfer-Encoding" in sent) == ("identity", False)
+        assert int(sent["Content-Length"]) == len(json.dumps(body))
+    http.close()
+
+
+def test_the_login_of_an_address_is_sent_unless_requests_are_signed(peer: Peer) -> None:
+    url = f"http://ann:se%40cret@127.0.0.1:{peer.port}/v1/x"
+    for auth in (None, SiteSignature(private_key(1), lambda: 1_700_000_000_000)):
+        http = PeerHttp(auth)
+        assert http.post(url, b"{}", headers("9999", "10000"), seconds=ENOUGH, most_bytes=MOST).status == 200
+        http.close()
+    sent = [head.get("Authorization") for _, _, head in peer.asked]
+    assert sent == ["Basic " + b64encode(b"ann:se@cret").decode(), None]
+
+
+@pytest.mark.parametrize("url", [
+    "", "/v1/x", "ftp://10000/x", "http://", "http://[::1/SECRET", "https://:443/x", "https://a:SECRET@b .example/x",
+])  # fmt: skip
+def test_what_is_no_address_is_an_error_without_its_text(url: str) -> None:
+    with pytest.raises(requests.exceptions.InvalidURL) as error:
+        PeerHttp().post(url, b"", {}, seconds=SECONDS, most_bytes=MOST)
+    assert describe_network_error(error.value) == "its address is not https://HOST:PORT/PATH"
+
+
+def test_a_file_of_authorities_that_is_not_there_is_named(tmp_path: Path) -> None:
+    file = str(tmp_path / "none.pem")
+    with pytest.raises(requests.exceptions.SSLError) as error:
+        PeerHttp().post("https://127.0.0.1:1/x", b"", {}, seconds=SECONDS, most_bytes=MOST, ca_file=file)
+    assert describe_network_error(error.value) == (
+        f"no TLS connection (the authorities of its certificate: there is no file {file})"
+    )
 
 
 def test_a_server_of_an_authority_of_ones_own(start: Start, tmp_path: Path) -> None:

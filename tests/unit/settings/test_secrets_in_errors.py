@@ -40,9 +40,16 @@ def test_no_message_shows_what_may_be_a_secret(bare: Path, text: str) -> None:
     (b"a: {b: 1", "is not YAML: line 2, column 1; quote texts with special characters"),
     (b"a: \xff", "is not in UTF-8"),
     (b"routes: {10000: {url: 'ftp://u:p@h'}}", "routes.10000.url: 'ftp://...@h' is not an address such as http://"),
-])
+    (b"routes: {10000: {url: 'http://u:p@ten .example'}}", "routes.10000.url: 'http://...@ten .example' is not an"),
+    (b"routes: {10000: {url: 'http://u:p@%zz'}}", "routes.10000.url: 'http://...@%zz' is not an address such as"),
+])  # fmt: skip
 def test_what_cannot_be_read_is_told_with_its_place(bare: Path, text: bytes, message: str) -> None:
     bare.write_bytes(text + b"\n")
     with pytest.raises(BadSettings) as caught:
         load_settings(bare)
     assert message in caught.value.message
+
+
+def test_a_name_with_other_letters_than_those_of_ascii_is_a_host(bare: Path) -> None:
+    bare.write_text("party_id: '9999'\nroutes: {10000: {url: 'https://m\u00fcller.example'}}\n", encoding="utf-8")
+    assert load_settings(bare).routes["10000"].url == "https://m\u00fcller.example"
