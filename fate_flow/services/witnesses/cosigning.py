@@ -261,7 +261,7 @@ class Cosigning:
             peer = self._peers[party_id]
             peer.is_witness, peer.ask_at = False, self.monotonic() + _LATER_SECONDS
 
-    def holds(self, party_id: str, said: Held, question: str = "") -> None:
+    def holds(self, party_id: str, said: Held, question: str) -> None:
         """Take the answer of a peer to the question with this id: what it has of this party's log with it. If that is
         ahead of what is here, that log and the own one begin anew, the own one once in a process: nobody can hold
         anything of it from before."""

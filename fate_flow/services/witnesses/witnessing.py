@@ -72,7 +72,7 @@ class Witnessing:
         self._log = log_with(context.party_id)
         self._roots: dict[str, tuple[SignedKeyList, tuple[str, ...]]] = {}   # of each peer, as of its newest key list
 
-    def add_checkpoint(self, caller: str, text: str, question: str = "") -> WitnessReply:
+    def add_checkpoint(self, caller: str, text: str, question: str) -> WitnessReply:
         """Cosign a checkpoint of this peer, or say why not. `question`: the id of the question that it names. Raises
         StorageFailed."""
         witness = self._witness() if self._context.keeps_record else None

@@ -349,7 +349,7 @@ def test_a_head_that_no_own_key_has_signed_is_not_believed(parties: tuple[Witnes
         "10000", Held([
             note.replace("\n1\n", "\n9\n"), "no note", note.replace("/with/10000/", "/own/"),
             note.replace("/with/10000/1", "/with/10000/1\ud800"),
-        ])
+        ]), "",
     )  # fmt: skip
     guest.record_with("10000", "b")
     guest.sign()

@@ -133,7 +133,7 @@ def a_liar_and_its_host() -> tuple[WitnessParty, WitnessParty]:
 
 def test_another_root_key_lets_nobody_show_a_second_past_of_what_is_held() -> None:
     liar, host = a_liar_and_its_host()
-    liar.cosigning.holds("10000", Held(()))
+    liar.cosigning.holds("10000", Held(()), "")
     liar.sign()
     reply = liar.offer(host)
     assert reply is not None

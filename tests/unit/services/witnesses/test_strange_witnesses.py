@@ -63,7 +63,7 @@ def test_a_witness_that_makes_up_acknowledgements_begins_the_logs_anew_once() ->
     for _ in range(60):
         if guest.cosigning.questions():
             asked += 1
-            guest.cosigning.holds("10000", Held((), next(MADE_UP)))
+            guest.cosigning.holds("10000", Held((), next(MADE_UP)), "")
         guest.sign()
         say_stale(guest, "10000")
         guest.wait(2)
@@ -84,11 +84,11 @@ def test_the_word_of_a_witness_about_acknowledgements_is_looked_up_twice(monkeyp
     first, *others = (next(MADE_UP) for _ in range(6))
     for wait, one in ((0, first), *((30, one) for one in others)):
         guest.wait(wait)
-        guest.cosigning.holds("10000", Held((), one))
+        guest.cosigning.holds("10000", Held((), one), "")
     assert looked_up == [((*first, ""),), (), ((*others[1], ""),), (), (), ()], "at once, and a minute later"
     guest.restart()
     guest.cosigning.look()
-    guest.cosigning.holds("10000", Held((), first))
+    guest.cosigning.holds("10000", Held((), first), "")
     assert looked_up[6:] == [((*first, ""),)]
 
 
@@ -101,9 +101,9 @@ def test_what_this_party_has_signed_counts_however_often_its_witness_was_asked()
     guest.cosigned_by(host)
     guest.restore(backup)
     guest.cosigning.look()
-    guest.cosigning.holds("10000", Held(()))
+    guest.cosigning.holds("10000", Held(()), "")
     assert epochs(guest, WITH) == 1
-    guest.cosigning.holds("10000", host.witnessing.held_of("9999"))
+    guest.cosigning.holds("10000", host.witnessing.held_of("9999"), "")
     assert epochs(guest, WITH) == 2
 
 
@@ -122,7 +122,7 @@ def test_a_home_that_was_lost_with_its_record_key_begins_anew_and_contradicts_no
         assert reply is not None
         assert reply.status == 200
         anew.wait(60)
-    anew.cosigning.holds("10000", lost)      # it says so once more
+    anew.cosigning.holds("10000", lost, "")      # it says so once more
     assert epochs(anew, WITH) == 2
     assert "no key of this home has signed" in first_reason(anew, WITH)
     with host.store.reading() as tx:
@@ -167,7 +167,7 @@ def test_a_second_witness_that_is_ahead_does_not_begin_the_own_log_anew_once_mor
 def test_a_witness_that_was_heard_once_holds_up_the_log_with_it_alone() -> None:
     guest, host = WitnessParty("9999", "10000", "10001"), WitnessParty("10000", "9999")
     guest.ask(host, "10000")
-    guest.cosigning.holds("10001", Held(()))
+    guest.cosigning.holds("10001", Held(()), "")
     guest.record_with("10001", "a")
     guest.sign()
     say_stale(guest, "10001")

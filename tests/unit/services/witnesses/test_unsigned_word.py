@@ -114,7 +114,7 @@ def test_a_second_answer_to_a_message_that_is_lost_is_found_although_the_first_o
 def test_an_earlier_release_names_no_answers(pair: Pair) -> None:
     pair.guest.restart()
     pair.guest.cosigning.look()
-    pair.guest.cosigning.holds("10000", Held((), (pair.number("first"), pair.number("not signed"))))
+    pair.guest.cosigning.holds("10000", Held((), (pair.number("first"), pair.number("not signed"))), "")
     assert pair.epochs == (1, 1)
 
 
@@ -154,7 +154,7 @@ def test_what_was_acknowledged_after_the_second_question_counts_no_more(pair: Pa
     for _ in range(2):
         pair.ask()
         pair.wait(SETTLED_SECONDS)
-    pair.guest.cosigning.holds("10000", Held((), (pair.number("made up"),)))
+    pair.guest.cosigning.holds("10000", Held((), (pair.number("made up"),)), "")
     assert pair.epochs == (1, 1)
     assert pair.guest.cosigning.question("10000").after is None
 

@@ -42,7 +42,7 @@ def witness() -> WitnessParty:
 
 
 def say(witness: WitnessParty, text: str, caller: str = "9999") -> WitnessReply:
-    return witness.witnessing.add_checkpoint(caller, text)
+    return witness.witnessing.add_checkpoint(caller, text, "")
 
 
 def evidence(witness: WitnessParty) -> tuple[Evidence, ...]:
