@@ -176,7 +176,8 @@ class RecordSealer(PeriodicWork):
             self._cosigning.look()
             signer = self._cosigning.signer()
             if signer is None:
-                self._say("there is no record key: the heads of the record are not signed (fate_flow key make)")
+                text = "there is no record key: the heads of the record are not signed (fate_flow key make)"
+                self._say(text, logging.WARNING)         # nothing has failed: a home may be made without keys
                 return
 
             def may_sign(log: str) -> bool:
@@ -208,12 +209,12 @@ class RecordSealer(PeriodicWork):
             self._context.write(lambda tx: tx.add_to_record([of_own_keys(self._context.clock(), *found)]))
             self._known_keys = found
 
-    def _say(self, text: str) -> bool:
+    def _say(self, text: str, level: int = logging.ERROR) -> bool:
         """Write the text into the log; False if it was the last one that was written."""
         is_new = text != self._said
         if is_new:
             self._said = text
-            log.error(text)
+            log.log(level, text)
         return is_new
 
 

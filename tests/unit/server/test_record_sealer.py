@@ -69,6 +69,18 @@ def test_the_own_key_list_is_recorded_once_and_again_when_it_has_changed(tmp_pat
     assert len({one["list"] for one in found}) == 2
 
 
+def test_a_home_without_a_record_key_is_a_warning_once(caplog: pytest.LogCaptureFixture) -> None:
+    server = HandServer()
+    sealer = RecordSealer(
+        server.context, asked_by_all(server), lambda: True, lambda: None, lambda: 0.0, QuietWakeup()
+    )
+    for _ in range(2):
+        sealer.sign()
+    assert [(one.levelname, one.message) for one in caplog.records] == [
+        ("WARNING", "there is no record key: the heads of the record are not signed (fate_flow key make)")
+    ]
+
+
 def test_the_record_says_when_a_server_was_started_and_stopped_and_that_it_was_off(tmp_path: Path) -> None:
     server, ends = HandServer(), list[str]()
     steps = ServerSteps(server.context, OwnServer("1.2", "conf ab", "a"))
