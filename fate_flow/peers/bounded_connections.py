@@ -107,14 +107,8 @@ class _Socket(socket.socket):
         super().sendall(*args, **kwargs)
 
 
-class _TlsSocket(ssl.SSLSocket):
+class _TlsSocket(_Socket, ssl.SSLSocket):
     """The same with TLS."""
-
-    def recv_into(self, *args: Any, **kwargs: Any) -> int:
-        self.settimeout(present_bounds().wait_seconds())
-        count = super().recv_into(*args, **kwargs)
-        present_bounds().take(count)
-        return count
 
     def send(self, *args: Any, **kwargs: Any) -> int:
         self.settimeout(present_bounds().wait_seconds())        # for each piece that `sendall` sends
