@@ -207,8 +207,8 @@ class PeerHttp:
         url, is_recognised, head = request.url, pools is not self._pools, _head_of(request)
         if self._auth is not None:
             head.update(self._auth.fields("POST", url.request_uri, head, request.body))
-        elif url.auth:
-            head.update(make_headers(basic_auth=unquote(url.auth)))
+        else:
+            head.update(login_fields(url))
         options = _authorities(request.ca_file) if url.scheme == "https" and not is_recognised else {}
         pool = pools.connection_from_host(url.host, url.port, url.scheme, options)
         response = _answered(pool, request, head, bounds)
@@ -226,6 +226,12 @@ class PeerHttp:
         if self._pinned is not None and is_recognised:
             self._pinned.has_answered(request.to)
         return PeerResponse(response.status, body, response.headers.get(SRC_PARTY_ID, ""))
+
+
+def login_fields(url: Url) -> dict[str, str]:
+    """Return the field of the head that shows the login of an address to whoever asks for one there, such as a proxy;
+    none if it has no login."""
+    return make_headers(basic_auth=unquote(url.auth)) if url.auth else {}
 
 
 def _head_of(request: _Request) -> HTTPHeaderDict:

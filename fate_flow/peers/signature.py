@@ -15,9 +15,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
 
-from requests import PreparedRequest
-from requests.auth import AuthBase
-
 from fate_flow.core.wire.v1.envelope import DEST_PARTY_ID, SRC_PARTY_ID
 from fate_flow.peers.site_key import ALGORITHMS, PrivateKey, PublicKey
 
@@ -154,7 +151,7 @@ class AnswerCheck(Protocol):
         the head."""
 
 
-class SiteSignature(AuthBase):
+class SiteSignature:
     """Signs each request, and each retry again. The headers must name both parties."""
 
     def __init__(
@@ -180,12 +177,6 @@ class SiteSignature(AuthBase):
         nonce = secrets.token_urlsafe(_NONCE_BYTES)
         return sign(self.key, covered, self._clock() // 1000, nonce, asks=asks)
 
-    def __call__(self, request: PreparedRequest) -> PreparedRequest:
-        """Sign a request of `requests`."""
-        signed = self.fields(str(request.method), request.path_url, request.headers, _body_of(request))
-        request.headers.update(signed)
-        return request
-
     def expecting(self, answers: AnswerCheck) -> SiteSignature:
         """Return one that asks parties for signed answers, and checks these."""
         return SiteSignature(self.key, self._clock, answers, self._newer)
@@ -201,12 +192,3 @@ class SiteSignature(AuthBase):
         """Raise ValueError if the party had to sign that it carries a stream, and did not; both: fields of the head."""
         if self._answers is not None and self._answers.is_asked(party_id):
             self._answers.check_upgrade(party_id, asked, answered)
-
-
-def _body_of(request: PreparedRequest) -> bytes:
-    body = request.body
-    if body is None:
-        return b""
-    if not isinstance(body, (bytes, str)):
-        raise TypeError(f"a body of {type(body).__name__} cannot be signed before it is sent")
-    return body if isinstance(body, bytes) else body.encode()

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-import requests
+from urllib3.util import parse_url
 
-from fate_flow.core.access.joined_party import DIALED
 from fate_flow.core.model.errors import FlowError
 from fate_flow.core.wire.v1.envelope import headers
 from fate_flow.peers.key_changes import own_tls
+from fate_flow.peers.peer_http import login_fields
 from fate_flow.peers.signature import SiteSignature
 from fate_flow.peers.tls import OwnTls, PeerKey, client_context, peer_of
 from fate_flow.server.peer_tls import StoredTlsKeys
@@ -21,9 +21,7 @@ from fate_flow.services.context.wall_clock import now_on_the_wall
 from fate_flow.settings.parties import Route
 from fate_flow.settings.settings import Settings
 from fate_flow.store.sql.store import SqlStore
-from fate_flow.streams.ways import NotOpened, Way, host_of
-
-_HOP = frozenset({"content-length", "accept-encoding", "connection"})
+from fate_flow.streams.ways import NotOpened, Way
 
 
 class StreamWays:
@@ -99,9 +97,9 @@ class StreamWays:
     def _fields(self, party_id: str, url: str, target: str) -> Mapping[str, str]:
         """Return the fields of the head that name both parties, signed if requests are."""
         head = headers(self._settings.party_id, party_id)
-        address = f"http://{host_of(url)}" if url.startswith(DIALED) else url          # what `requests` can parse
-        prepared = requests.Request("POST", address + target, headers=head, data=b"", auth=self._signature).prepare()
-        return {name: str(value) for name, value in prepared.headers.items() if name.lower() not in _HOP}
+        signature = self._signature
+        proof = login_fields(parse_url(url)) if signature is None else signature.fields("POST", target, head, b"")
+        return {**head, **proof}
 
     def _own_tls(self) -> OwnTls:
         if self._own is None:

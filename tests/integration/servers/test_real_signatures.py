@@ -35,6 +35,7 @@ from tests.kit.servers.party_servers import (
 )
 from tests.kit.servers.plain_v1_peer import PlainV1Peer
 from tests.kit.servers.warm import WARM
+from tests.kit.signing import SignedByParty
 from tests.kit.site_keys import write_private_key
 from tests.kit.traces.collector import Collector, Received, collector
 from tests.kit.waiting import eventually
@@ -285,7 +286,7 @@ def test_a_name_in_both_spellings_is_no_name(signing: Cluster) -> None:
         head = headers(names[0], HOST)
         key = write_private_key(signing.root / "spelt.pem", PARTIES[names[0]])
         request = requests.Request("POST", f"{signing.host.url}/v1/party/heartbeat", data=body, headers=head)
-        signature = SiteSignature(key, lambda: time.time_ns() // 1_000_000)
+        signature = SignedByParty(SiteSignature(key, lambda: time.time_ns() // 1_000_000))
         assert requests.Session().send(signature(request.prepare()), timeout=30).json()["retcode"] == 0
         again = signature(request.prepare())
         again.headers["SRC_PARTY_ID"] = names[1]

@@ -23,6 +23,7 @@ from fate_flow.peers.signature import (
 )
 from fate_flow.peers.signed_answers import SignedAnswers
 from fate_flow.peers.site_key import ED25519, KINDS, PrivateKey, load_private_key, make_private_key
+from tests.kit.signing import SignedByParty
 
 URL = "http://127.0.0.1:9380/v1/exchange/deliver/x?topic=a%2Fb&seq=0"
 ALGORITHMS = {ED25519: algorithms.ED25519, "rsa": algorithms.RSA_PSS_SHA512}
@@ -60,7 +61,7 @@ def key(path: Path) -> PrivateKey:
 def prepared(key: PrivateKey | None, body: bytes = b"{}", *, asks: bool = False) -> requests.PreparedRequest:
     now = int(datetime.now(UTC).timestamp() * 1000)
     answers = SignedAnswers({"10000"} if asks else (), lambda _: ())
-    auth = SiteSignature(key, lambda: now, answers) if key else None
+    auth = SignedByParty(SiteSignature(key, lambda: now, answers)) if key else None
     return requests.Request("POST", URL, data=body, headers=headers("9999", "10000"), auth=auth).prepare()
 
 

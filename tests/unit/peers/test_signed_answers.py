@@ -21,6 +21,7 @@ from fate_flow.peers.signature import DIGEST, INPUT, SIGNATURE, SiteSignature, d
 from fate_flow.peers.signed_answers import CoveredAnswer, NotProved, SignedAnswers, sign_answer
 from fate_flow.peers.site_key import PrivateKey
 from tests.kit.peers.peer_server import WAIT, Peer, answer
+from tests.kit.signing import SignedByParty
 from tests.kit.site_keys import private_key, rsa_private_key, site_key
 
 NOW = 1_700_000_000_000
@@ -42,7 +43,7 @@ SIGNER = SiteSignature(OURS, lambda: NOW, ANSWERS)
 
 
 def request(signer: SiteSignature = SIGNER, to: str = "10000", body: bytes = b"{}") -> requests.PreparedRequest:
-    return requests.Request("POST", URL, data=body, headers=headers("9999", to), auth=signer).prepare()
+    return requests.Request("POST", URL, data=body, headers=headers("9999", to), auth=SignedByParty(signer)).prepare()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from requests import PreparedRequest, Request
 
 from fate_flow.core.access.key_list import MESSAGE, RECORD, TLS, USES, WITNESS, key_id_of, read_key_list
 from fate_flow.core.model.errors import BadRequest, BadSettings
@@ -63,10 +62,8 @@ def listed(keys: OwnKeys, use: str) -> list[tuple[str, int, int | None]]:
 
 def signed_with(signature: SiteSignature) -> str:
     """The id of the key that signs a request at this moment."""
-    request: PreparedRequest = Request(
-        "POST", "http://10.0.0.2/v1/x", {"SRC-PARTY-ID": "9999", "DEST-PARTY-ID": "10000"}, auth=signature
-    ).prepare()
-    found = read_signature_input(request.headers[INPUT], request.headers[SIGNATURE])
+    signed = signature.fields("POST", "/v1/x", {"SRC-PARTY-ID": "9999", "DEST-PARTY-ID": "10000"}, b"")
+    found = read_signature_input(signed[INPUT], signed[SIGNATURE])
     assert found is not None
     assert found.key_id == signature.key.public.key_id
     return found.key_id

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import h11
 import pytest
-import requests
 
 from fate_flow.core.access.site import SiteKey
 from fate_flow.core.wire.v1.envelope import headers
@@ -44,10 +43,8 @@ class SignedWays(Ways):
         return replace(super().to(party_id), check_upgrade=check)
 
     def _fields(self, target: str) -> Mapping[str, str]:
-        url = self.urls[GUEST.party_id] + target
         head = headers(HOST.party_id, GUEST.party_id)
-        prepared = requests.Request("POST", url, headers=head, data=b"", auth=SIGNER).prepare()
-        return {name: str(value) for name, value in prepared.headers.items() if name != "Content-Length"}
+        return head | SIGNER.fields("POST", target, head, b"")
 
 
 @dataclass

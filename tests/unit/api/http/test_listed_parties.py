@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-import requests
 from werkzeug.test import TestResponse
 
 from fate_flow.api import app as public
@@ -44,9 +43,8 @@ def key(tmp_path: Path) -> PrivateKey:
 
 def signed(key: PrivateKey) -> Head:
     """The headers of a heartbeat as the server of party 10000 sends it."""
-    request = requests.Request("POST", f"http://127.0.0.1{HEARTBEAT}", data=BODY, headers=headers("10000", "9999"),
-                               auth=SiteSignature(key, lambda: NOW)).prepare()
-    return {name: value for name, value in request.headers.items() if name != "Content-Length"}
+    head = headers("10000", "9999")
+    return head | SiteSignature(key, lambda: NOW).fields("POST", HEARTBEAT, head, BODY)
 
 
 def post(world: World, head: Mapping[str, str]) -> TestResponse:

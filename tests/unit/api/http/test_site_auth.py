@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import requests
 from requests.structures import CaseInsensitiveDict
 from werkzeug.test import TestResponse
 
@@ -87,10 +86,8 @@ def signed(
 ) -> Head:  # fmt: skip
     """The headers of a request as a server sends it; `asks`: for a signed answer."""
     sender = SiteSignature(key, lambda: at, SignedAnswers({to} if asks else (), lambda _: (site_key(to, OWN_KEY),)))
-    prepared = requests.Request(
-        method, f"http://127.0.0.1{path}", data=body, headers=headers(source, to), auth=sender
-    ).prepare()
-    return dict(prepared.headers)
+    head = headers(source, to)
+    return head | sender.fields(method, path, head, body)
 
 
 def post(world: World, head: Mapping[str, str], body: bytes = BODY, path: str = HEARTBEAT) -> TestResponse:

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-import requests
 
 from fate_flow.core.access.site import SiteRule
 from fate_flow.core.wire.v1.envelope import headers
@@ -92,9 +91,9 @@ def test_keys_are_for_the_own_clients(tmp_path: Path, pems: tuple[str, str], pat
     with world.store.transaction() as tx:
         tx.add_site_key(site_key("10000", key), 1)
     body = json.dumps({"party_id": "10000", "key": pems[1], "replaces": key.public.key_id}).encode()
-    request = requests.Request("POST", f"http://x/v1/key/{path}", data=body, headers=headers("10000", "9999"))
-    signed = SiteSignature(key, now_on_the_wall)(request.prepare())
-    said = world.client.post(f"/v1/key/{path}", data=body, headers=dict(signed.headers)).get_json()
+    head = headers("10000", "9999")
+    signed = SiteSignature(key, now_on_the_wall).fields("POST", f"/v1/key/{path}", head, body)
+    said = world.client.post(f"/v1/key/{path}", data=body, headers=head | signed).get_json()
     assert (said["retcode"], "data" in said) == (109, False)
     with world.store.transaction() as tx:
         assert tx.site_key("10000") == site_key("10000", key)
