@@ -5,6 +5,10 @@ half requests as threads would silence everybody. Here the main thread collects 
 gets it when it is complete. A thread waits only for the bodies that are too large to be collected. So few of them are
 read at once that other threads stay free, and each piece of a body or of an answer has its deadline.
 
+If a caller asks again right after an answer, its thread waits some milliseconds for the next request: to hand a
+connection to the main thread and back costs nearly as much as a short request. At most half of the threads wait so, and
+whoever waits for a thread comes before the next request of a connection.
+
 Requests of a few routes that only read are carried out one at a time in a process. Python runs one thread at a time
 anyway, and threads that take its lock from each other at each statement make each request take nearly twice as long.
 
@@ -14,15 +18,12 @@ The main thread also waits for the ends of connections that the server has ended
 from __future__ import annotations
 
 import errno
-import os
-import re
 import socket
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum
 from functools import partial
 from selectors import EVENT_READ
 from threading import Lock
@@ -32,21 +33,16 @@ from gunicorn import util
 from gunicorn.http import errors
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
-from fate_flow.api.http.unread import UNREADABLE, BodyOf, TooLate, answer, status_of, text_of
+from fate_flow.api.http.caller_socket import CallerSocket, Collected, token_in
+from fate_flow.api.http.unread import UNREADABLE, BodyOf, answer, status_of, text_of
 
-PIECE = 64 * 1024            # a request of at most so many bytes is collected before a thread gets it
-
-_HEAD_END = b"\r\n\r\n"
-_LENGTH = re.compile(rb"(?im)^content-length[ \t]*:[ \t]*([0-9]{1,18})[ \t]*\r?$")
-_TOKEN = b"\r\nauthorization:"
-_UNKNOWN = 1 << 62           # as the size of a request
-_IN_PIECES = re.compile(rb"(?im)^(?:transfer-encoding|expect)[ \t]*:")
 _DISCARDED = 64 * 1024       # of what a caller sends after the end of its connection
 _END_SECONDS = 2.0           # for a caller to read the last answer
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 _GONE = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED)
 _SIGN_SECONDS = 10.0         # between two signs of life of a worker that nobody asks
 _ALONE_SECONDS = 0.05        # that a request waits for those before it: one of them may wait for the database
+_AT_ONCE_SECONDS = 0.01      # from an answer to the next request: so long, its thread waits for it
 _PAUSE_SECONDS = 0.1         # if no connection can be accepted for lack of descriptors
 
 Step = Callable[[Any], None]
@@ -73,134 +69,6 @@ class CallerLimits:
     alone: tuple[bytes, ...] = ()     # how requests begin that are carried out one at a time; none may wait for another
 
 
-class _Has(Enum):
-    """What was collected of a request."""
-
-    A_PART = "a part"
-    ALL = "all of it"
-    TOO_MUCH = "a part of a request that is too large to be collected, or whose length is not known"
-
-
-class CallerSocket(socket.socket):
-    """The socket of a connection. `recv` and `sendall` are for threads, and keep deadlines."""
-
-    def __init__(self, made: socket.socket, seconds: float, earned_seconds: float | None = None) -> None:
-        super().__init__(made.family, made.type, made.proto, fileno=made.detach())
-        self.ahead = bytearray()         # what the main thread has collected of the next request
-        self.may_wait = self.is_inside = self.family == socket.AF_UNIX
-        self.is_given_away = False
-        self.is_large = False            # whether a thread has to wait for the present request
-        self.token = b""
-        self._seconds = seconds
-        self._earned = seconds if earned_seconds is None else earned_seconds
-        self._left, self._bytes = seconds, 0         # to wait for the present piece, and what has come of it
-        self._left_to_send = seconds
-        self._missing = _UNKNOWN         # bytes of the present request
-        self._when_read: Callable[[], None] | None = None
-        self._looked_at = 0              # bytes of `ahead` without an end of the head
-        self._size: int | None = None    # of the request in `ahead`; None: the end of its head is not there
-
-    def collect(self) -> int | None:
-        """Add to `ahead` what is there. Return the count of bytes, 0 at the end; None if there is nothing now."""
-        try:
-            data = super().recv(PIECE)
-        except BlockingIOError:
-            return None
-        except OSError:
-            return 0
-        self.ahead += data
-        return len(data)
-
-    def begin(self, *, may_wait: bool, when_read: Callable[[], None] | None = None) -> None:
-        """Begin a request; `may_wait`: a thread may wait for what was not collected. A thread calls `when_read` once
-        all of it has come, if its length is known."""
-        self.may_wait = may_wait or self.is_inside
-        self._left, self._bytes = self._seconds, 0
-        self._left_to_send = self._seconds
-        self._missing = (_UNKNOWN if self._size is None else self._size) - len(self.ahead)
-        self._when_read = when_read
-        self._looked_at, self._size = 0, None        # for the next request
-
-    def has(self) -> _Has:
-        """Return what `ahead` is. Only gunicorn's parser decides where a request ends; this decides who waits.
-
-        Each byte is looked at once, however slowly it comes: the main thread serves all callers."""
-        ahead = self.ahead
-        if self._size is None:
-            end = ahead.find(_HEAD_END, max(0, self._looked_at - len(_HEAD_END) + 1), PIECE)
-            self._looked_at = len(ahead)
-            if end < 0:
-                return _Has.TOO_MUCH if len(ahead) >= PIECE else _Has.A_PART
-            self._size = _size(bytes(ahead[: end + 2]))
-        if self._size > PIECE:
-            return _Has.TOO_MUCH
-        return _Has.ALL if len(ahead) >= self._size else _Has.A_PART
-
-    def give_away(self) -> socket.socket:
-        """Return the connection for whoever writes the answer outside of gunicorn, and ends it. It never blocks: from
-        now on nobody may set a timeout here, since both descriptors share what that changes."""
-        made = socket.socket(fileno=os.dup(self.fileno()))
-        made.setblocking(False)
-        self.is_given_away = True
-        return made
-
-    def recv(self, size: int, flags: int = 0) -> bytes:
-        """Return what was collected, then what comes. Raises TooLate."""
-        if self.ahead:
-            data = bytes(self.ahead[:size])
-            del self.ahead[:size]
-            return data
-        started = time.monotonic()
-        self.settimeout(max(0.0, self._left) if self.may_wait else 0.0)
-        try:
-            data = super().recv(size, flags)
-        except (BlockingIOError, TimeoutError):
-            raise TooLate("a part of the request is missing") from None
-        self._left -= time.monotonic() - started
-        self._bytes += len(data)
-        if self._bytes >= PIECE:
-            self._left, self._bytes = min(self._seconds, self._left + self._earned), 0
-        self._missing -= len(data)
-        if self._missing <= 0 and self._when_read is not None:
-            self._when_read()
-            self._when_read = None
-        return data
-
-    def sendall(self, data: Any, flags: int = 0) -> None:
-        """Send all of this, a piece in time. A caller that does not read is one that has gone. What the application
-        answers over a connection that it has given away is dropped."""
-        if self.is_given_away:
-            return
-        if self.gettimeout() == 0.0:
-            super().sendall(data, flags)
-            return
-        view = memoryview(data)
-        for at in range(0, len(view), PIECE):
-            started = time.monotonic()
-            self.settimeout(max(0.001, self._left_to_send))
-            try:
-                super().sendall(view[at : at + PIECE], flags)
-            except TimeoutError:
-                raise BrokenPipeError(errno.EPIPE, "the caller does not read its answer") from None
-            left = self._left_to_send - (time.monotonic() - started)
-            self._left_to_send = min(self._seconds, left + self._earned)
-
-
-def _size(head: bytes) -> int:
-    """Return the size of a request with this head, which has its last line's end."""
-    lengths = _LENGTH.findall(head)          # a request with two of them is refused as it is
-    if _IN_PIECES.search(head):
-        return _UNKNOWN
-    return len(head) + len(_HEAD_END) - 2 + (int(lengths[0]) if len(lengths) == 1 else 0)
-
-
-def _token(ahead: bytearray) -> bytes:
-    """Return the token that a request shows; empty if there is none, or not in the first piece."""
-    head = bytes(ahead[: max(0, ahead.find(_HEAD_END, 0, PIECE))])
-    found = head.lower().find(_TOKEN)
-    return head[found + len(_TOKEN) :].split(b"\r\n", 1)[0].strip() if found >= 0 else b""
-
-
 class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not typed
     """`pending_conns`, of gunicorn: connections whose request is not complete. `_queued`: those that
     wait for a thread. `_ends`: those that the server has ended. The deadlines of each grow from first to last."""
@@ -210,7 +78,9 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._lock = Lock()                   # for `_bodies`, and for what goes into `_queued`
+        self._lock = Lock()                   # for `_bodies`, for what goes into `_queued`, and for these counts
+        self._given = 0                       # requests that a thread has, or that wait for one
+        self._waiters = 0                     # threads that wait for the next request of their connection
         self._bodies: dict[Any, bytes] = {}   # connections whose thread may wait, and their tokens
         self._alone = Lock()                  # of the thread with a request of `limits.alone`
         self._under_way: Counter[bytes] = Counter()        # requests by their tokens, if those have limits
@@ -251,6 +121,7 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
         """Something comes over a connection that was kept after an answer."""
         if client.fileno() != -1:
             self._unwait(conn, self.keepalived_conns)
+            conn.sock.asks_at_once = time.monotonic() - conn.sock.answered_at < _AT_ONCE_SECONDS
             self._collect(conn)
 
     def _collect(self, conn: Any) -> None:
@@ -268,14 +139,14 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
     def _next_step(self, conn: Any) -> Step | None:
         """Read what is there. Return what to do with the connection; None: wait for more."""
         sock: CallerSocket = conn.sock
-        if (found := sock.has()) is _Has.A_PART:
+        if (found := sock.has()) is Collected.A_PART:
             count = sock.collect()
             if count == 0:
                 return self._hand_over if sock.ahead else self._close
             found = sock.has()
-        if found is _Has.A_PART:
+        if found is Collected.A_PART:
             return None
-        return self._hand_over if found is _Has.ALL else self._receive_large
+        return self._hand_over if found is Collected.ALL else self._receive_large
 
     def _hand_over(self, conn: Any) -> None:
         self._begin_or_queue(conn, is_large=False)
@@ -288,7 +159,7 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
         sock: CallerSocket = conn.sock
         sock.is_large = is_large
         if self._has_token_limits(sock):
-            sock.token = _token(sock.ahead)
+            sock.token = token_in(sock.ahead)
         with self._lock:
             may = self._may_begin(sock)
             if not may:
@@ -322,6 +193,8 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
             if self.limits.tokens is not None:
                 when_read = partial(self._is_read, conn)
         sock.begin(may_wait=sock.is_large, when_read=when_read)
+        with self._lock:
+            self._given += 1
         self.enqueue_req(conn)
 
     def _is_read(self, conn: Any) -> None:
@@ -443,6 +316,17 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
     # ------------------------------------------------------------------ in the threads
 
     def handle(self, conn: Any) -> Any:
+        """Carry out a request, and those that follow it at once over the same connection."""
+        try:
+            is_kept = self._carry_out(conn)
+            while is_kept and self._takes_next(conn):
+                is_kept = self._carry_out(conn)
+            return is_kept
+        finally:
+            with self._lock:
+                self._given -= 1
+
+    def _carry_out(self, conn: Any) -> Any:
         sock: CallerSocket = conn.sock
         is_alone = not sock.is_large and sock.ahead.startswith(self.limits.alone)
         has_lock = is_alone and self._alone.acquire(timeout=_ALONE_SECONDS)
@@ -451,6 +335,31 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
         finally:
             if has_lock:
                 self._alone.release()
+            sock.answered_at = time.monotonic()
+
+    def _takes_next(self, conn: Any) -> bool:
+        """Wait a moment for the next request; return whether this thread is to carry it out. Otherwise the main thread
+        decides, as about any other. For the limits of tokens, the next request takes the place of this one."""
+        sock: CallerSocket = conn.sock
+        if not sock.asks_at_once or sock.is_large or not self._may_take_next():
+            return False
+        with self._lock:
+            if self._waiters >= self.cfg.threads // 2:
+                return False
+            self._waiters += 1
+        sock.ahead[:0] = conn.parser.unreader.take_buffered()
+        sock.asks_at_once = sock.next_comes_within(_AT_ONCE_SECONDS)
+        with self._lock:
+            self._waiters -= 1
+        if not sock.asks_at_once or sock.has() is not Collected.ALL or not self._may_take_next():
+            return False
+        if self._has_token_limits(sock) and token_in(sock.ahead) != sock.token:
+            return False
+        sock.begin(may_wait=False)
+        return True
+
+    def _may_take_next(self) -> bool:
+        return self.alive and self._given <= self.cfg.threads and not self._queued
 
     def _keepalive_after(self, conn: Any, keepalive: Any) -> bool:
         if conn.sock.is_given_away:

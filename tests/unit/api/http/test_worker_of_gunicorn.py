@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from fate_flow.api.http import gunicorn_worker
-from fate_flow.api.http.gunicorn_worker import PIECE, CallerLimits, CallerSocket, TokenLimits, given_away
+from fate_flow.api.http import caller_socket, gunicorn_worker
+from fate_flow.api.http.caller_socket import PIECE, CallerSocket, Collected
+from fate_flow.api.http.gunicorn_worker import CallerLimits, TokenLimits, given_away
 from tests.kit.api.gunicorn_worker import GunicornWorker
 from tests.kit.waiting import eventually
 
@@ -131,8 +132,8 @@ class Looked(bytearray):
 def test_each_byte_of_a_request_is_looked_at_once_however_slowly_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The main thread serves all callers: a head of 60 KiB and a body byte by byte must not cost it as much as 60 KiB
     for each byte."""
-    heads, size = list[bytes](), gunicorn_worker._size
-    monkeypatch.setattr(gunicorn_worker, "_size", lambda head: (heads.append(head), size(head))[1])
+    heads, size = list[bytes](), caller_socket._size
+    monkeypatch.setattr(caller_socket, "_size", lambda head: (heads.append(head), size(head))[1])
     pad = b"X-Pad: " + b"x" * 60_000
     head = b"POST / HTTP/1.1\r\nHost: x\r\n" + pad + b"\r\nContent-Length: 2000\r\n\r\n"
     made, caller = socket.socketpair()
@@ -146,12 +147,12 @@ def test_each_byte_of_a_request_is_looked_at_once_however_slowly_it_comes(monkey
             while part:
                 part = part[sock.collect() or 0 :]
             found.append(sock.has())
-        assert found == [gunicorn_worker._Has.A_PART] * (len(parts) - 1) + [gunicorn_worker._Has.ALL]
+        assert found == [Collected.A_PART] * (len(parts) - 1) + [Collected.ALL]
         assert heads == [head[:-2]]
         assert sock.ahead.starts == [0, *range(len(head) - 9, len(head) - 3)]
         sock.begin(may_wait=False)
         sock.ahead[:] = SMALL
-        assert sock.has() is gunicorn_worker._Has.ALL
+        assert sock.has() is Collected.ALL
 
 
 def test_a_request_that_does_not_come_ends_its_connection(start: Start) -> None:
@@ -379,3 +380,86 @@ def test_a_connection_that_was_given_away_holds_no_thread_and_is_not_ended(start
             stack.enter_context(connection).sendall(b"event %d" % number)
         assert sorted(sock.recv(100) for sock in socks) == [b"event %d" % number for number in range(5)]
     assert given_away({"gunicorn.socket": None}) is None
+
+
+@pytest.fixture
+def at_once(start: Start, monkeypatch: pytest.MonkeyPatch) -> Served:
+    """Takes each next request for one that comes at once, and its thread waits for it as long as the test lasts."""
+    monkeypatch.setattr(gunicorn_worker, "_AT_ONCE_SECONDS", NEVER)
+    limits = CallerLimits(bodies=1, seconds=NEVER, wait_seconds=NEVER, tokens=TokenLimits(1, 1))
+    return start(limits, threads=3)
+
+
+def ask_again(served: Served, sock: socket.socket, data: bytes = SMALL) -> None:
+    """Ask twice: a thread waits for the third request then."""
+    for _ in range(2):
+        sock.sendall(data)
+        assert said(sock) == (200, b"4")
+    eventually(lambda: served.worker._waiters, "a thread that waits for the next request")
+
+
+def test_requests_that_come_at_once_have_one_thread(at_once: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    handed = list[Any]()
+    monkeypatch.setattr(at_once.worker, "enqueue_req", lambda conn: (handed.append(conn), enqueue(conn)))
+    enqueue = type(at_once.worker).enqueue_req.__get__(at_once.worker)
+    with at_once.open() as sock:
+        ask_again(at_once, sock)
+        for _ in range(5):
+            sock.sendall(SMALL)
+            assert said(sock) == (200, b"4")
+    assert len(handed) == 2
+    eventually(lambda: not at_once.worker._given and not at_once.worker.nr_conns, "the end of the connection")
+
+
+def test_who_asks_late_holds_no_thread(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gunicorn_worker, "_AT_ONCE_SECONDS", 0.0)
+    served = start(CallerLimits(bodies=1, seconds=NEVER), threads=1)
+    with served.open() as first, served.open() as second:
+        for _ in range(3):
+            for sock in (first, second):
+                sock.sendall(SMALL)
+                assert said(sock) == (200, b"4")
+
+
+def test_a_part_of_the_next_request_holds_no_thread(at_once: Served) -> None:
+    with at_once.open() as sock:
+        ask_again(at_once, sock)
+        sock.sendall(SMALL[:30])
+        eventually(lambda: not at_once.worker._given, "a thread that has left it to the main thread")
+        sock.sendall(SMALL[30:])
+        assert said(sock) == (200, b"4")
+
+
+def test_threads_that_wait_for_next_requests_leave_others_free(at_once: Served) -> None:
+    with ExitStack() as stack:
+        for number in range(5):
+            ask_again(at_once, stack.enter_context(at_once.open()), shown(str(number), SMALL))
+        assert at_once.worker._waiters == 1, "half of three threads"
+        with at_once.open(SMALL) as other:
+            assert said(other) == (200, b"4")
+
+
+def test_who_waits_for_a_thread_comes_before_the_next_request_of_another(at_once: Served) -> None:
+    with ExitStack() as stack:
+        sock = stack.enter_context(at_once.open())
+        ask_again(at_once, sock)
+        held = [stack.enter_context(at_once.open(shown(str(number), HELD))) for number in range(2)]
+        eventually(lambda: at_once.app.held == 2, "two threads that are held")
+        other = stack.enter_context(at_once.open(shown("other", HELD)))
+        eventually(lambda: at_once.worker._given == 4, "a request that waits for a thread")
+        sock.sendall(SMALL)
+        eventually(lambda: at_once.app.held == 3, "its turn")
+        at_once.app.free.set()
+        assert [said(one) for one in (*held, other, sock)] == [(200, b"4")] * 4
+
+
+def test_a_next_request_with_another_token_counts_for_that_one(at_once: Served) -> None:
+    with at_once.open() as sock, at_once.open(shown("mine", HELD)) as held:
+        ask_again(at_once, sock, shown("another", SMALL))
+        eventually(lambda: at_once.app.held == 1, "a request with this token")
+        sock.sendall(shown("mine", HELD))
+        eventually(lambda: at_once.worker._queued, "a second one that waits")
+        at_once.app.free.set()
+        assert [said(held), said(sock)] == [(200, b"4")] * 2
+    assert at_once.app.most_held == 1
+    eventually(lambda: not at_once.worker._under_way, "no request under way")

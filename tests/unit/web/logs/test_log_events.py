@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from fate_flow.api.http.gunicorn_worker import CallerSocket
+from fate_flow.api.http.caller_socket import CallerSocket
 from fate_flow.core.access.client_roles import AUDIT, READ
 from fate_flow.core.model.errors import Busy
 from fate_flow.core.model.status import JobStatus
