@@ -2,20 +2,42 @@
 
 Building a select of thirty columns takes peewee half a millisecond, and an update a quarter; this is ten times as long
 as SQLite needs to run it.
+
+MySQL describes each column of each answer anew, and PyMySQL needs ten times as long to read that as to read the values:
+a millisecond for the row of a job. So a row of many columns comes from MySQL as one text, a JSON array.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from peewee import OP, Database, Expression, Field, Function, Model, Update, Value
+from peewee import (
+    OP,
+    BooleanField,
+    CharField,
+    Database,
+    Expression,
+    Field,
+    Function,
+    IntegerField,
+    Model,
+    ModelSelect,
+    TextField,
+    Update,
+    Value,
+    fn,
+)
 
 from fate_flow.store.database.read_memo import ReadMemo
 
 V = TypeVar("V")
 
+_Row = tuple[Any, ...]
+_MANY_COLUMNS = 6
+_OF_JSON = (BooleanField, CharField, IntegerField, TextField)        # whose values JSON has as PyMySQL returns them
 _MARKS = tuple(f"\0value {number}" for number in range(16))
 
 
@@ -25,38 +47,45 @@ class Prepared:
     def __init__(self, build: Callable[..., Any], values: int) -> None:
         self._build = build
         self._values = values
-        self._text: dict[bool, tuple[str, tuple[_Param, ...]]] = {}
+        self._texts: dict[bool, _Texts] = {}
 
-    def rows(self, database: Database, *values: str | int) -> list[tuple[Any, ...]]:
+    def rows(self, database: Database, *values: str | int) -> list[_Row]:
         """Return the rows that the query selects with these values; they may be known in this transaction."""
-        found: list[tuple[Any, ...]] = self._known_or_read(database, values, "fetchall")
-        return list(found)
+        return list(self._known_or_read(database, "rows", values, lambda: self._read(database, values)))
 
-    def row(self, database: Database, *values: str | int) -> tuple[Any, ...] | None:
+    def row(self, database: Database, *values: str | int) -> _Row | None:
         """Return the first of these rows; None if there is none."""
-        found: tuple[Any, ...] | None = self._known_or_read(database, values, "fetchone")
-        return found
+        return self._known_or_read(database, "row", values, lambda: self._read_first(database, values))
 
-    def made(self, database: Database, make: Callable[[tuple[Any, ...]], V], *values: str | int) -> tuple[V, ...]:
+    def made(self, database: Database, make: Callable[[_Row], V], *values: str | int) -> tuple[V, ...]:
         """Return what `make` makes of each of these rows. A transaction may get the same objects again: they must be
         immutable."""
-        text, params = self._known(database)
+        return self._known_or_read(database, make, values, lambda: tuple(map(make, self._read(database, values))))
 
-        def read() -> tuple[V, ...]:
-            return tuple(map(make, database.execute_sql(text, _given(params, values)).fetchall()))
-
+    def _known_or_read(
+        self, database: Database, what: Hashable, values: tuple[str | int, ...], read: Callable[[], V]
+    ) -> V:  # fmt: skip
         memo: ReadMemo | None = getattr(database, "memo", None)
-        found: tuple[V, ...] = read() if memo is None else memo.get(text, (make, *values), read)
+        if memo is None:
+            return read()
+        found: V = memo.get(self._known(database).text, (what, *values), read)
         return found
 
-    def _known_or_read(self, database: Database, values: tuple[str | int, ...], fetch: str) -> Any:
-        text, params = self._known(database)
+    def _read(self, database: Database, values: tuple[str | int, ...]) -> Sequence[_Row]:
+        known = self._known(database)
+        given = _given(known.params, values)
+        if known.packed:
+            unpacked = unpacked_rows(database.execute_sql(known.packed, given).fetchall())
+            if unpacked is not None:
+                return unpacked
+        rows: Sequence[_Row] = database.execute_sql(known.text, given).fetchall()
+        return rows
 
-        def read() -> Any:
-            return getattr(database.execute_sql(text, _given(params, values)), fetch)()
-
-        memo: ReadMemo | None = getattr(database, "memo", None)
-        return read() if memo is None else memo.get(text, (fetch, *values), read)
+    def _read_first(self, database: Database, values: tuple[str | int, ...]) -> _Row | None:
+        if self._known(database).packed:
+            return next(iter(self._read(database, values)), None)
+        found: _Row | None = self._execute(database, values).fetchone()
+        return found
 
     def insert(self, database: Database, *values: str | int) -> int:
         """Run the query, which must be an insert; return the id of the new row."""
@@ -68,8 +97,8 @@ class Prepared:
 
     def text(self, database: Database, *values: str | int) -> tuple[str, list[Any]]:
         """Return the text of the query, and its values."""
-        text, params = self._known(database)
-        return text, _given(params, values)
+        known = self._known(database)
+        return known.text, _given(known.params, values)
 
     def insert_all(self, database: Database, rows: Sequence[tuple[str | int, ...]]) -> None:
         """Run the query, which must be an insert, for all these rows in one statement."""
@@ -77,24 +106,59 @@ class Prepared:
 
     def for_all(self, database: Database, rows: Sequence[tuple[str | int, ...]]) -> tuple[str, list[Any]]:
         """Return the text and the values of an insert of all these rows in one statement."""
-        text, params = self._known(database)
-        head, _, marks = text.rpartition(" VALUES ")
-        given = [one for values in rows for one in _given(params, values)]
+        known = self._known(database)
+        head, _, marks = known.text.rpartition(" VALUES ")
+        given = [one for values in rows for one in _given(known.params, values)]
         return f"{head} VALUES {', '.join([marks] * len(rows))}", given
 
     def _execute(self, database: Database, values: tuple[str | int, ...]) -> Any:
         return database.execute_sql(*self.text(database, *values))
 
-    def _known(self, database: Database) -> tuple[str, tuple[_Param, ...]]:
-        known = self._text.get(database.is_sqlite)
+    def _known(self, database: Database) -> _Texts:
+        known = self._texts.get(database.is_sqlite)
         if known is None:
-            sql, params = self._build(*_MARKS[: self._values]).sql()
-            known = self._text[database.is_sqlite] = (sql, tuple(map(_param, params)))
+            query = self._build(*_MARKS[: self._values])
+            sql, params = query.sql()
+            packed = packed_query(database, query)
+            packed_text = None if packed is None else packed.sql()[0]
+            known = self._texts[database.is_sqlite] = _Texts(sql, tuple(map(_param, params)), packed_text)
         return known
 
 
 _Param = tuple[int, Any]
 """The place of the value that is given for it, or -1 and a constant."""
+
+
+class _Texts(NamedTuple):
+    text: str
+    params: tuple[_Param, ...]
+    packed: str | None           # the same with one JSON array for each row; None: its rows are read as they are
+
+
+def can_pack(database: Database, columns: Sequence[Any]) -> bool:
+    """Return whether a row of these columns is better read as one JSON array."""
+    return (
+        not database.is_sqlite and len(columns) >= _MANY_COLUMNS and all(isinstance(one, _OF_JSON) for one in columns)
+    )
+
+
+def packed(columns: Sequence[Any]) -> Function:
+    """Return the one column that has the values of all these."""
+    return fn.JSON_ARRAY(*columns)
+
+
+def packed_query(database: Database, query: Any) -> Any:
+    """Return a query for the same rows as one column each; None if they are better read as they are."""
+    if type(query) is not ModelSelect or not can_pack(database, query.selected_columns):
+        return None
+    return query.select(packed(query.selected_columns))
+
+
+def unpacked_rows(found: Sequence[_Row]) -> list[_Row] | None:
+    """Return the rows of which each came packed; None if one of them is too long for a function of MySQL."""
+    if any(text is None for text, in found):
+        return None
+    return [tuple(json.loads(text)) for text, in found]
 
 
 def _param(one: Any) -> _Param:

@@ -13,6 +13,7 @@ from typing import Any
 from peewee import SQL, BooleanField, DateTimeField
 
 from fate_flow.jobspec.text.json_text import JsonText
+from fate_flow.store.database.prepared import packed_query, unpacked_rows
 
 Row = dict[str, Any]
 Converter = Callable[[Any], Any]
@@ -36,12 +37,12 @@ def read_rows(query: Any, model: Any, names: Sequence[str]) -> list[Row]:
     """Return the rows of a query that selects the columns of these fields, in this order.
 
     They are like those of peewee's `dicts()`, made in a third of the time: only some columns need a conversion."""
-    return rows_of(model._meta.database.execute(query), model, names)
-
-
-def rows_of(cursor: Any, model: Any, names: Sequence[str]) -> list[Row]:
-    """Return the same of a query that runs already."""
-    return rows_from(cursor.fetchall(), model, names)
+    database = model._meta.database
+    if (packed := packed_query(database, query)) is not None:
+        found = unpacked_rows(database.execute(packed).fetchall())
+        if found is not None:
+            return rows_from(found, model, names)
+    return rows_from(database.execute(query).fetchall(), model, names)
 
 
 def rows_from(read: Iterable[Iterable[Any]], model: Any, names: Sequence[str]) -> list[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
@@ -13,9 +13,9 @@ from peewee import fn
 from fate_flow.core.model.status import JOB_END
 from fate_flow.store.contract.changes import SUBMIT_FAILED
 from fate_flow.store.database.models import JobRow, TaskRow
-from fate_flow.store.database.prepared import select_text
+from fate_flow.store.database.prepared import can_pack, packed, select_text, unpacked_rows
 from fate_flow.store.sql.store import SqlTransaction
-from fate_flow.store.views.columns import Row, rows_of
+from fate_flow.store.views.columns import Row, column_of, rows_from
 from fate_flow.store.views.count_cache import CountCache
 from fate_flow.store.views.filters import Filters, Span, has_text, not_by_index
 
@@ -96,14 +96,24 @@ class Listed:
 
     def rows(self, page: Page, within: Any = None) -> list[Row]:
         """Return the rows of a page."""
-        database = self.model._meta.database
-        of = (self.model, self.fields, self.fixed, self.is_newest, page.order_by, page.is_descending)
-        text, values = select_text(
-            database, of, (self.where, within), (page.rows, page.offset), lambda: self._query(page, within)
-        )
-        return rows_of(database.execute_sql(text, values), self.model, self.fields)
+        columns = [column_of(self.model, name) for name in self.fields]
+        if can_pack(self.model._meta.database, columns):
+            found = unpacked_rows(self._read(page, within, is_packed=True))
+            if found is not None:
+                return rows_from(found, self.model, self.fields)
+        return rows_from(self._read(page, within, is_packed=False), self.model, self.fields)
 
-    def _query(self, page: Page, within: Any) -> Any:
+    def _read(self, page: Page, within: Any, *, is_packed: bool) -> Sequence[tuple[Any, ...]]:
+        database = self.model._meta.database
+        of = (self.model, self.fields, self.fixed, self.is_newest, page.order_by, page.is_descending, is_packed)
+        text, values = select_text(
+            database, of, (self.where, within), (page.rows, page.offset),
+            lambda: self._query(page, within, is_packed=is_packed),
+        )  # fmt: skip
+        found: Sequence[tuple[Any, ...]] = database.execute_sql(text, values).fetchall()
+        return found
+
+    def _query(self, page: Page, within: Any, *, is_packed: bool) -> Any:
         """Return the query for a page. Of skipped rows only the index is read, because rows may be large."""
         key = self.model._meta.primary_key.field_names
         chosen = self._selected(self.model.select(*(getattr(self.model, name) for name in key)), within)
@@ -111,7 +121,8 @@ class Listed:
         row = self.model.alias()
         columns = [getattr(row, f"f_{name}") for name in self.fields]
         same = [getattr(row, name) == getattr(chosen.c, name) for name in key]
-        return row.select(*columns).join(chosen, on=reduce(and_, same)).order_by(*self._order(row, page))
+        selected = [packed(columns)] if is_packed else columns
+        return row.select(*selected).join(chosen, on=reduce(and_, same)).order_by(*self._order(row, page))
 
     def _selected(self, query: Any, within: Any = None) -> Any:
         for condition in (self.where, within, is_newest_version() if self.is_newest else None):

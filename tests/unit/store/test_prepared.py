@@ -152,3 +152,28 @@ def test_what_is_made_of_rows_is_made_once_in_a_transaction_until_they_change(da
         update(database, StorageTableRow, {"f_count": 2}, (("f_name", "a"),))
         assert _COUNTS.made(database, make, 1) == ()
         assert _COUNTS.made(database, make, 2) == ("table a",)
+
+
+class _TooLong:
+    """A database of MySQL that returns NULL for an array that is too long, as its functions do."""
+
+    is_sqlite = False
+
+    def __init__(self, rows: list[tuple[Any, ...]]) -> None:
+        self._rows = rows
+        self.asked: list[str] = []
+
+    def execute_sql(self, text: str, params: list[Any]) -> _TooLong:
+        self.asked.append(text)
+        return self
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return [(None,)] * len(self._rows) if "JSON_ARRAY" in self.asked[-1] else self._rows
+
+
+def test_rows_that_are_too_long_for_an_array_are_read_as_they_are(database: Database) -> None:
+    rows = [("one", "long", "row", "of", "six", "columns")]
+    found, names = _TooLong(rows), ("f_job_id", "f_role", "f_party_id", "f_name", "f_tag", "f_status")
+    query = Prepared(lambda: JobRow.select(*(getattr(JobRow, one) for one in names)), 0)
+    assert (query.rows(found), query.row(found)) == (rows, rows[0])
+    assert ["JSON_ARRAY" in one for one in found.asked] == [True, False] * 2
