@@ -41,7 +41,7 @@ class CallerSocket(socket.socket):
         self.is_given_away = False
         self.is_large = False            # whether a thread has to wait for the present request
         self.token = b""
-        self.asks_at_once = False        # whether the last request came right after the answer before it
+        self.asks_at_once = False        # whether its next request is worth waiting for: the last one came at once
         self.answered_at = 0.0           # by time.monotonic
         self._seconds = seconds
         self._earned = seconds if earned_seconds is None else earned_seconds

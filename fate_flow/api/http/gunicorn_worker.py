@@ -7,7 +7,7 @@ read at once that other threads stay free, and each piece of a body or of an ans
 
 If a caller asks again right after an answer, its thread waits some milliseconds for the next request: to hand a
 connection to the main thread and back costs nearly as much as a short request. At most half of the threads wait so, and
-whoever waits for a thread comes before the next request of a connection.
+whoever waits for a thread comes before the next request of a connection, after these milliseconds at most.
 
 Requests of a few routes that only read are carried out one at a time in a process. Python runs one thread at a time
 anyway, and threads that take its lock from each other at each statement make each request take nearly twice as long.
@@ -53,7 +53,7 @@ class TokenLimits:
     """What all requests with one token may take. With these, a large body counts only until it was read: what happens
     then may need another party. What does not fit waits."""
 
-    requests: int                     # that are under way
+    requests: int                     # that are under way, and threads that wait for the next one
     bodies: int                       # threads that may read large bodies at once
 
 
@@ -79,7 +79,7 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._lock = Lock()                   # for `_bodies`, for what goes into `_queued`, and for these counts
-        self._given = 0                       # requests that a thread has, or that wait for one
+        self._given = 0                       # connections that a thread has, or that wait for one
         self._waiters = 0                     # threads that wait for the next request of their connection
         self._bodies: dict[Any, bytes] = {}   # connections whose thread may wait, and their tokens
         self._alone = Lock()                  # of the thread with a request of `limits.alone`
@@ -347,10 +347,12 @@ class _EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not ty
             if self._waiters >= self.cfg.threads // 2:
                 return False
             self._waiters += 1
-        sock.ahead[:0] = conn.parser.unreader.take_buffered()
-        sock.asks_at_once = sock.next_comes_within(_AT_ONCE_SECONDS)
-        with self._lock:
-            self._waiters -= 1
+        try:
+            sock.ahead[:0] = conn.parser.unreader.take_buffered()
+            sock.asks_at_once = sock.next_comes_within(_AT_ONCE_SECONDS)
+        finally:
+            with self._lock:
+                self._waiters -= 1
         if not sock.asks_at_once or sock.has() is not Collected.ALL or not self._may_take_next():
             return False
         if self._has_token_limits(sock) and token_in(sock.ahead) != sock.token:

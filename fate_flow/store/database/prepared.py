@@ -37,7 +37,9 @@ V = TypeVar("V")
 
 _Row = tuple[Any, ...]
 _MANY_COLUMNS = 6
-_OF_JSON = (BooleanField, CharField, IntegerField, TextField)        # whose values JSON has as PyMySQL returns them
+# Whose values JSON has as PyMySQL returns them. A column of the type JSON, or with a check for JSON, would be a part of
+# the array and no text; bytes have no JSON. The schema has neither (test_packed_rows.py).
+_OF_JSON = (BooleanField, CharField, IntegerField, TextField)
 _MARKS = tuple(f"\0value {number}" for number in range(16))
 
 
@@ -82,9 +84,10 @@ class Prepared:
         return rows
 
     def _read_first(self, database: Database, values: tuple[str | int, ...]) -> _Row | None:
-        if self._known(database).packed:
+        known = self._known(database)
+        if known.packed:
             return next(iter(self._read(database, values)), None)
-        found: _Row | None = self._execute(database, values).fetchone()
+        found: _Row | None = database.execute_sql(known.text, _given(known.params, values)).fetchone()
         return found
 
     def insert(self, database: Database, *values: str | int) -> int:
@@ -136,10 +139,11 @@ class _Texts(NamedTuple):
 
 
 def can_pack(database: Database, columns: Sequence[Any]) -> bool:
-    """Return whether a row of these columns is better read as one JSON array."""
-    return (
-        not database.is_sqlite and len(columns) >= _MANY_COLUMNS and all(isinstance(one, _OF_JSON) for one in columns)
-    )
+    """Return whether a row of these columns is better read as one JSON array. To write long texts into one costs the
+    server more than is saved."""
+    if database.is_sqlite or not all(isinstance(one, _OF_JSON) for one in columns):
+        return False
+    return sum(not isinstance(one, TextField) for one in columns) >= _MANY_COLUMNS
 
 
 def packed(columns: Sequence[Any]) -> Function:
@@ -149,7 +153,11 @@ def packed(columns: Sequence[Any]) -> Function:
 
 def packed_query(database: Database, query: Any) -> Any:
     """Return a query for the same rows as one column each; None if they are better read as they are."""
-    if type(query) is not ModelSelect or not can_pack(database, query.selected_columns):
+    if database.is_sqlite or type(query) is not ModelSelect:
+        return None
+    if query._simple_distinct or query._distinct is not None:
+        return None          # it would compare the arrays, and not the values by their collation
+    if not can_pack(database, query.selected_columns):
         return None
     return query.select(packed(query.selected_columns))
 

@@ -96,8 +96,8 @@ class Listed:
 
     def rows(self, page: Page, within: Any = None) -> list[Row]:
         """Return the rows of a page."""
-        columns = [column_of(self.model, name) for name in self.fields]
-        if can_pack(self.model._meta.database, columns):
+        database = self.model._meta.database
+        if not database.is_sqlite and can_pack(database, [column_of(self.model, name) for name in self.fields]):
             found = unpacked_rows(self._read(page, within, is_packed=True))
             if found is not None:
                 return rows_from(found, self.model, self.fields)
