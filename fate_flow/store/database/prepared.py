@@ -10,7 +10,7 @@ a millisecond for the row of a job. So a row of many columns comes from MySQL as
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
@@ -34,6 +34,7 @@ from peewee import (
 from fate_flow.store.database.read_memo import ReadMemo
 
 V = TypeVar("V")
+Q = TypeVar("Q")
 
 _Row = tuple[Any, ...]
 _MANY_COLUMNS = 6
@@ -76,12 +77,7 @@ class Prepared:
     def _read(self, database: Database, values: tuple[str | int, ...]) -> Sequence[_Row]:
         known = self._known(database)
         given = _given(known.params, values)
-        if known.packed:
-            unpacked = unpacked_rows(database.execute_sql(known.packed, given).fetchall())
-            if unpacked is not None:
-                return unpacked
-        rows: Sequence[_Row] = database.execute_sql(known.text, given).fetchall()
-        return rows
+        return read_unpacked(lambda text: database.execute_sql(text, given).fetchall(), known.packed, known.text)
 
     def _read_first(self, database: Database, values: tuple[str | int, ...]) -> _Row | None:
         known = self._known(database)
@@ -138,12 +134,14 @@ class _Texts(NamedTuple):
     packed: str | None           # the same with one JSON array for each row; None: its rows are read as they are
 
 
-def can_pack(database: Database, columns: Sequence[Any]) -> bool:
+def can_pack(database: Database, columns: Iterable[Any]) -> bool:
     """Return whether a row of these columns is better read as one JSON array. To write long texts into one costs the
     server more than is saved."""
-    if database.is_sqlite or not all(isinstance(one, _OF_JSON) for one in columns):
+    if database.is_sqlite:
         return False
-    return sum(not isinstance(one, TextField) for one in columns) >= _MANY_COLUMNS
+    listed = tuple(columns)
+    are_short = [not isinstance(one, TextField) for one in listed]
+    return sum(are_short) >= _MANY_COLUMNS and all(isinstance(one, _OF_JSON) for one in listed)
 
 
 def packed(columns: Sequence[Any]) -> Function:
@@ -153,7 +151,7 @@ def packed(columns: Sequence[Any]) -> Function:
 
 def packed_query(database: Database, query: Any) -> Any:
     """Return a query for the same rows as one column each; None if they are better read as they are."""
-    if database.is_sqlite or type(query) is not ModelSelect:
+    if type(query) is not ModelSelect:
         return None
     if query._simple_distinct or query._distinct is not None:
         return None          # it would compare the arrays, and not the values by their collation
@@ -162,11 +160,14 @@ def packed_query(database: Database, query: Any) -> Any:
     return query.select(packed(query.selected_columns))
 
 
-def unpacked_rows(found: Sequence[_Row]) -> list[_Row] | None:
-    """Return the rows of which each came packed; None if one of them is too long for a function of MySQL."""
-    if any(text is None for text, in found):
-        return None
-    return [tuple(json.loads(text)) for text, in found]
+def read_unpacked(run: Callable[[Q], Sequence[_Row]], packed: Q | None, plain: Q) -> Sequence[_Row]:
+    """Return the rows that `run` finds for the query `plain`. `packed` finds the same rows packed, and is asked instead
+    if it is not None. If one of them is too long for a function of MySQL, `plain` is asked, too."""
+    if packed is not None:
+        found = run(packed)
+        if all(text is not None for text, in found):
+            return [tuple(json.loads(text)) for text, in found]
+    return run(plain)
 
 
 def _param(one: Any) -> _Param:

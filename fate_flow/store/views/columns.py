@@ -13,7 +13,7 @@ from typing import Any
 from peewee import SQL, BooleanField, DateTimeField
 
 from fate_flow.jobspec.text.json_text import JsonText
-from fate_flow.store.database.prepared import packed_query, unpacked_rows
+from fate_flow.store.database.prepared import packed_query, read_unpacked
 
 Row = dict[str, Any]
 Converter = Callable[[Any], Any]
@@ -38,11 +38,8 @@ def read_rows(query: Any, model: Any, names: Sequence[str]) -> list[Row]:
 
     They are like those of peewee's `dicts()`, made in a third of the time: only some columns need a conversion."""
     database = model._meta.database
-    if (packed := packed_query(database, query)) is not None:
-        found = unpacked_rows(database.execute(packed).fetchall())
-        if found is not None:
-            return rows_from(found, model, names)
-    return rows_from(database.execute(query).fetchall(), model, names)
+    found = read_unpacked(lambda one: database.execute(one).fetchall(), packed_query(database, query), query)
+    return rows_from(found, model, names)
 
 
 def rows_from(read: Iterable[Iterable[Any]], model: Any, names: Sequence[str]) -> list[Row]:

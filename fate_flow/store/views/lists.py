@@ -13,7 +13,7 @@ from peewee import fn
 from fate_flow.core.model.status import JOB_END
 from fate_flow.store.contract.changes import SUBMIT_FAILED
 from fate_flow.store.database.models import JobRow, TaskRow
-from fate_flow.store.database.prepared import can_pack, packed, select_text, unpacked_rows
+from fate_flow.store.database.prepared import can_pack, packed, read_unpacked, select_text
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.views.columns import Row, column_of, rows_from
 from fate_flow.store.views.count_cache import CountCache
@@ -96,12 +96,11 @@ class Listed:
 
     def rows(self, page: Page, within: Any = None) -> list[Row]:
         """Return the rows of a page."""
-        database = self.model._meta.database
-        if not database.is_sqlite and can_pack(database, [column_of(self.model, name) for name in self.fields]):
-            found = unpacked_rows(self._read(page, within, is_packed=True))
-            if found is not None:
-                return rows_from(found, self.model, self.fields)
-        return rows_from(self._read(page, within, is_packed=False), self.model, self.fields)
+        can = can_pack(self.model._meta.database, (column_of(self.model, name) for name in self.fields))
+        found = read_unpacked(
+            lambda is_packed: self._read(page, within, is_packed=is_packed), True if can else None, plain=False
+        )
+        return rows_from(found, self.model, self.fields)
 
     def _read(self, page: Page, within: Any, *, is_packed: bool) -> Sequence[tuple[Any, ...]]:
         database = self.model._meta.database
