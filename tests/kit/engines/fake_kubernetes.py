@@ -42,6 +42,7 @@ class FakeKubernetes:
     env: Mapping[str, str] = field(default_factory=dict)
     namespace: str = "fate"
     objects: dict[tuple[str, str], Object] = field(default_factory=dict)
+    made: list[tuple[str, str]] = field(default_factory=list)  # kind and name, also of those that are gone
     fails: Callable[[str, str], int] = lambda *_: 0            # the status with which a request fails, before or
     is_done: bool = False                                      # after it was carried out
     asked: list[str] = field(default_factory=list)
@@ -163,6 +164,7 @@ class FakeKubernetes:
         if kind == "jobs" and not self.keeps_index_limit:
             body["spec"].pop("backoffLimitPerIndex", None)
         self.objects[kind, meta["name"]] = {**body, "status": {}}
+        self.made.append((kind, meta["name"]))
         if kind == "jobs":
             self._run_job(body)
         return 201, self.objects[kind, meta["name"]]
@@ -220,6 +222,7 @@ class FakeKubernetes:
         }  # fmt: skip
         pod = {"metadata": meta, "spec": {**template["spec"]}, "status": {"phase": "Pending"}, "job": job}
         self.objects["pods", name] = pod
+        self.made.append(("pods", name))
         if not self.has_nodes:
             pod["status"]["conditions"] = [{
                 "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/0 nodes fit",
