@@ -183,7 +183,8 @@ class RecordSealer(PeriodicWork):
             def may_sign(log: str) -> bool:
                 return logs(log) and self._cosigning.may_sign(log)
 
-            hashed = hash_again(self._context, self._context.clock, self._goes_on, may_sign)
+            with self._without_sync():           # the transaction that signs waits for the disk
+                hashed = hash_again(self._context, self._context.clock, self._goes_on, may_sign)
             if hashed is not None:
                 self._context.write(lambda tx: self._sign(tx, signer, hashed, may_sign))
                 self._cosigning.has_signed(is_urgent)

@@ -114,15 +114,18 @@ def hash_again(
     """Seal what is new, and hash what was not signed yet of these logs, in transactions of at most a page each.
 
     Return None if `goes_on` says no in between. Raises Damaged."""
-    found = {}
+    found, since_sealed = {}, 0
     for head in (one for one in _sealed(transactions, clock) if may_sign(one.log)):
         first = transactions.read(partial(_signed_size, head=head))
         while first < head.size:
             if not goes_on():
                 return None
             transactions.read(partial(check_page, log=head.log, epoch=head.epoch, first=first, size=head.size))
-            first = min(first + PAGE, head.size)
-            _sealed(transactions, clock)                # entries do not wait for the end of a long log
+            end = min(first + PAGE, head.size)
+            first, since_sealed = end, since_sealed + end - first
+            if since_sealed >= PAGE:                    # entries do not wait for the end of a long log
+                _sealed(transactions, clock)
+                since_sealed = 0
         found[head.log, head.epoch] = first
     return found
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -37,6 +38,7 @@ from fate_flow.services.witnesses.cosigning import Cosigning
 from fate_flow.settings.reader import load_settings
 from fate_flow.store.contract.transaction import Transaction
 from fate_flow.store.database.opening import open_database
+from fate_flow.store.memory.store import MemoryStore
 from fate_flow.store.sql.store import SqlStore
 from tests.kit.services.hand_server import HandServer
 from tests.kit.services.records import an_entry, without_peers
@@ -320,6 +322,44 @@ def test_commits_wait_for_the_disk_again_after_the_block_in_which_they_do_not(tm
     waits.append(database.pragma("synchronous"))
     store.close()
     assert waits == [2, 1, 2, 2]         # FULL, NORMAL
+
+
+class _BesideTheDisk:
+    """A store that notes of each transaction that writes whether its commit waits for the disk."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store, self._waits = store, True
+        self.waits: list[bool] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        with self._store.transaction() as tx:
+            yield tx
+        self.waits.append(self._waits)
+
+    @contextmanager
+    def without_sync(self) -> Iterator[None]:
+        self._waits = False
+        yield
+        self._waits = True
+
+
+def test_of_what_signs_the_last_transaction_alone_waits_for_the_disk() -> None:
+    memory = MemoryStore()
+    store = _BesideTheDisk(memory)
+    context = HandServer(store=store).context
+    sealer = RecordSealer(
+        context, without_peers(context), lambda: True, lambda: None, lambda: 0.0, QuietWakeup(),
+        without_sync=store.without_sync,
+    )  # fmt: skip
+    with memory.transaction() as tx:
+        tx.add_to_record([an_entry("a")])
+    store.waits.clear()
+    sealer.sign()
+    assert store.waits == [False, True]
 
 
 def test_the_keys_of_the_record_are_read_again_only_if_their_files_have_changed(

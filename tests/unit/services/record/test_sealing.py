@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from fate_flow.core.record.log import StoredEntry
 from fate_flow.core.record.note import NoteKey, read_note
 from fate_flow.relay.wakeup import QuietWakeup
 from fate_flow.server.periodic.record_sealer import RecordSealer
-from fate_flow.services.record.checkpoints import Damaged, hash_again, sign_heads
+from fate_flow.services.record.checkpoints import PAGE, Damaged, hash_again, sign_heads
 from fate_flow.services.record.sealing import MOST_AT_ONCE, seal_new
 from fate_flow.store.memory.store import MemoryStore
 from tests.kit.core.signers import has_signed
@@ -166,24 +167,46 @@ def test_a_long_log_that_was_never_signed_is_hashed_in_short_transactions() -> N
     assert newest.size == 2 * MOST_AT_ONCE + 1
 
 
-def test_what_comes_while_a_log_is_hashed_is_sealed_and_hashed_when_it_is_signed() -> None:
+def test_what_comes_while_logs_are_hashed_is_sealed_after_a_page_and_hashed_when_it_is_signed() -> None:
     store = MemoryStore()
-    add(store, [an_entry("a"), an_entry("b")])
+    for log in (OWN_LOG, WITH):
+        add(store, [an_entry(str(number), log) for number in range(PAGE // 2)])
     context = HandServer(store=store).context
+    come = count()
 
-    def come() -> bool:
+    def add_one() -> bool:
         with store.transaction() as tx:
+            tx.add_to_record([an_entry(f"come {next(come)}")])
+        return True
+
+    hashed = hash_again(context, context.clock, add_one)
+    assert hashed == {(OWN_LOG, 1): PAGE // 2, (WITH, 1): PAGE // 2}
+    assert next(come) == 2, "there was a question for each log"
+    with store.reading() as tx:
+        assert tx.unsealed_entries(1) == ()
+    _flip(store, PAGE + 1, b"come 0", b"come 9")
+    with pytest.raises(Damaged) as raised, store.transaction() as tx:
+        sign_heads(tx, SIGNER, 1, salts, hashed or {})
+    assert raised.value.index == PAGE // 2
+
+
+def test_a_few_entries_that_come_while_logs_are_hashed_are_sealed_by_the_transaction_that_signs() -> None:
+    memory = MemoryStore()
+    add(memory, [an_entry("a"), an_entry("b", WITH)])
+    store = _CountingStore(memory)
+    context = HandServer(store=store).context
+    store.writes.clear()
+
+    def add_one() -> bool:
+        with memory.transaction() as tx:
             tx.add_to_record([an_entry("c")])
         return True
 
-    hashed = hash_again(context, context.clock, come)
-    assert hashed == {(OWN_LOG, 1): 2}
-    with store.reading() as tx:
-        assert tx.unsealed_entries(1) == ()
-    _flip(store, 3, b'"c"', b'"d"')
-    with pytest.raises(Damaged) as raised, store.transaction() as tx:
-        sign_heads(tx, SIGNER, 1, salts, hashed or {})
-    assert raised.value.index == 2
+    assert hash_again(context, context.clock, add_one) == {(OWN_LOG, 1): 1, (WITH, 1): 1}
+    assert store.writes == []
+    with memory.transaction() as tx:
+        found = sign_heads(tx, SIGNER, 1, salts)
+    assert max(one.size for one in found) == 3
 
 
 def test_a_server_that_lost_its_lease_hashes_no_further_and_signs_nothing() -> None:
