@@ -249,6 +249,8 @@ class FakeKubernetes:
             while env is None:
                 status["containerStatuses"] = [_state(container, waiting={"reason": "CreateContainerConfigError"})]
                 threading.Event().wait(0.05)
+                if self.objects.get(("pods", pod["metadata"]["name"])) is not pod:
+                    return       # it was deleted
                 env = self._environment(pod, container, volume)
             is_main = container in spec["containers"]
             key = "containerStatuses" if is_main else "initContainerStatuses"
