@@ -27,6 +27,7 @@ from fate_flow.store.contract.transaction import Transaction
 T = TypeVar("T")
 
 PAGE = 1_000                 # entries that one transaction hashes
+_OF_A_TRANSACTION = 50       # how many entries are hashed in the time that it takes beside them, about
 ANOTHER_ROOT = "the root key of this party was replaced"
 
 Hashed = Mapping[tuple[str, int], int]
@@ -121,9 +122,10 @@ def hash_again(
             if not goes_on():
                 return None
             transactions.read(partial(check_page, log=head.log, epoch=head.epoch, first=first, size=head.size))
-            end = min(first + PAGE, head.size)
-            first, since_sealed = end, since_sealed + end - first
-            if since_sealed >= PAGE:                    # entries do not wait for the end of a long log
+            hashed = min(PAGE, head.size - first)
+            first += hashed
+            since_sealed += hashed + _OF_A_TRANSACTION
+            if since_sealed >= PAGE:         # entries do not wait for the end of a long log, or of many short ones
                 _sealed(transactions, clock)
                 since_sealed = 0
         found[head.log, head.epoch] = first

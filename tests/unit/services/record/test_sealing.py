@@ -190,6 +190,23 @@ def test_what_comes_while_logs_are_hashed_is_sealed_after_a_page_and_hashed_when
     assert raised.value.index == PAGE // 2
 
 
+def test_what_comes_does_not_wait_for_the_end_of_many_short_logs() -> None:
+    store = MemoryStore()
+    add(store, [an_entry("a", log_with(str(10_000 + number))) for number in range(60)])
+    context = HandServer(store=store).context
+    waiting = list[int]()
+
+    def add_one() -> bool:
+        with store.transaction() as tx:
+            tx.add_to_record([an_entry("c")])
+            waiting.append(len(tx.unsealed_entries(100)))
+        return True
+
+    assert len(hash_again(context, context.clock, add_one) or ()) == 60
+    assert len(waiting) == 60
+    assert max(waiting) == 20
+
+
 def test_a_few_entries_that_come_while_logs_are_hashed_are_sealed_by_the_transaction_that_signs() -> None:
     memory = MemoryStore()
     add(memory, [an_entry("a"), an_entry("b", WITH)])
