@@ -241,7 +241,8 @@ class FakeKubernetes:
         thread.start()
 
     def _run_pod(self, pod: Object) -> None:
-        volume = self.folder / pod["metadata"]["name"]
+        name = pod["metadata"]["name"]
+        volume = self.folder / name
         volume.mkdir()
         spec, status = pod["spec"], pod["status"]
         for container in (*spec.get("initContainers", ()), *spec["containers"]):
@@ -249,7 +250,7 @@ class FakeKubernetes:
             while env is None:
                 status["containerStatuses"] = [_state(container, waiting={"reason": "CreateContainerConfigError"})]
                 threading.Event().wait(0.05)
-                if self.objects.get(("pods", pod["metadata"]["name"])) is not pod:
+                if self.objects.get(("pods", name)) is not pod:
                     return       # it was deleted
                 env = self._environment(pod, container, volume)
             is_main = container in spec["containers"]
@@ -259,7 +260,7 @@ class FakeKubernetes:
             process = subprocess.Popen(
                 command, env=env, cwd=volume, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
             )
-            self._processes[pod["metadata"]["name"]] = process
+            self._processes[name] = process
             out, _ = process.communicate()
             self.output.append(out)
             ended = {"exitCode": abs(process.returncode), "reason": "Error" if process.returncode else "Completed"}
