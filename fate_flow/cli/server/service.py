@@ -166,10 +166,10 @@ class Launch:
 
 def ask_to_stop(home: Path) -> bool:
     """Send SIGTERM to the supervisor, or to the rest of its group; return False if no process was running."""
-    members = server_processes(home) or _lock_holders(home)
+    members = _members(home) or _lock_holders(home)
     supervisors = _supervisors(home)
-    for member in [one for one in members if one in supervisors] or members:
-        member.send(signal.SIGTERM)
+    for member in [one for one in members if _identity(one) in supervisors] or members:
+        _send(member, signal.SIGTERM)
     return bool(members)
 
 
@@ -184,7 +184,7 @@ def stop(home: Path, *, timeout_seconds: float = STOP_SECONDS) -> bool:
 def await_end(home: Path, timeout_seconds: float) -> None:
     """Return when no process of the server is left; kill them after the timeout."""
     deadline = time.monotonic() + timeout_seconds
-    while server_processes(home) or _lock_holders(home):
+    while _members(home) or _lock_holders(home):
         if time.monotonic() > deadline:
             kill(home)
         time.sleep(POLL_SECONDS)
@@ -194,23 +194,28 @@ def kill(home: Path, *, is_named: bool = False) -> bool:
     """Kill every process of the server, even if its supervisor is dead; return False if no process was running.
 
     `is_named`: kill only a server that the files in `run` name."""
-    members = server_processes(home) if is_named else server_processes(home) or _lock_holders(home)
+    members = _members(home) if is_named else _members(home) or _lock_holders(home)
     if not members:
         return False
     # Remember the groups now: once the supervisor is dead, nothing shows that the rest of its group is the server's.
-    groups = {stat.group for stat in map(proc.read_stat, (one.pid for one in members)) if stat}
+    groups = {one.group for one in members}
     deadline = time.monotonic() + KILL_SECONDS
     while members:
         if time.monotonic() > deadline:
             raise ServiceFailed(f"process {members[0].pid} of the server in {home} does not end on SIGKILL")
         for member in members:
-            member.send(signal.SIGKILL)
+            _send(member, signal.SIGKILL)
         time.sleep(POLL_SECONDS)
-        members = server_processes(home, groups) or ([] if is_named else _lock_holders(home))
+        members = _members(home, groups) or ([] if is_named else _lock_holders(home))
     return True
 
 
-def server_processes(home: Path, known_groups: Collection[int] = ()) -> list[ProcessId]:
+def server_processes(home: Path) -> list[ProcessId]:
+    """Return the running processes of this home's server, oldest first."""
+    return [_identity(one) for one in _members(home)]
+
+
+def _members(home: Path, known_groups: Collection[int] = ()) -> list[proc.Stat]:
     """Return the running processes of this home's server, oldest first. `known_groups` certainly belong to it."""
     supervisors = _supervisors(home)
     running = {stat.pid: stat for stat in running_processes()} if supervisors else {}
@@ -226,8 +231,17 @@ def server_processes(home: Path, known_groups: Collection[int] = ()) -> list[Pro
                 continue
             if leader or stat.group in known_groups or _has_console_of(stat, home):
                 found[stat.pid] = stat
-    oldest_first = sorted(found.values(), key=lambda stat: (stat.started, stat.pid))
-    return [ProcessId(stat.pid, stat.started) for stat in oldest_first]
+    return sorted(found.values(), key=lambda stat: (stat.started, stat.pid))
+
+
+def _identity(member: proc.Stat) -> ProcessId:
+    return ProcessId(member.pid, member.started)
+
+
+def _send(member: proc.Stat, signal_number: int) -> None:
+    """Send a signal to a process of the server, unless it has left the server's group: then it is the runner of a
+    worker, which was forked a moment ago, and the worker lives on."""
+    _identity(member).send(signal_number, group=member.group)
 
 
 def running_processes() -> list[proc.Stat]:
@@ -324,10 +338,10 @@ def _has_console_of(stat: proc.Stat, home: Path) -> bool:
     return False
 
 
-def _lock_holders(home: Path) -> list[ProcessId]:
+def _lock_holders(home: Path) -> list[proc.Stat]:
     """Return the processes that hold the server lock of this home; this reads the open files of all own processes."""
     lock = str((home / "run" / "server.lock").resolve())
-    return [ProcessId(stat.pid, stat.started) for stat in running_processes() if _has_open(stat, lock)]
+    return [stat for stat in running_processes() if _has_open(stat, lock)]
 
 
 def _has_open(stat: proc.Stat, path: str) -> bool:

@@ -127,18 +127,24 @@ class ProcessId:
         return cls(pid, stat.started)
 
     def is_alive(self) -> bool:
-        stat = proc.read_stat(self.pid)
-        return stat is not None and stat.started == self.started and stat.is_running
+        return self._running() is not None
 
-    def send(self, signal_number: int) -> bool:
-        """Send a signal to this very process, never to another; False if it is gone."""
+    def _running(self) -> proc.Stat | None:
+        stat = proc.read_stat(self.pid)
+        return stat if stat is not None and stat.started == self.started and stat.is_running else None
+
+    def send(self, signal_number: int, *, group: int | None = None) -> bool:
+        """Send a signal to this very process, never to another; False if it is gone.
+
+        `group`: send only while it is in this group; False if it has left it."""
         try:
             handle = os.pidfd_open(self.pid)
         except OSError:
             return False
         try:
             # Checked with the handle open, because the handle cannot refer to another process from then on.
-            if not self.is_alive():
+            stat = self._running()
+            if stat is None or group not in (None, stat.group):
                 return False
             pidfd_send_signal(handle, signal_number)
         except ProcessLookupError:

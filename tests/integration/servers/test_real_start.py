@@ -221,6 +221,48 @@ ctypes.CDLL(None).pthread_exit(None)
 
 
 @pytest.mark.heavy
+def test_a_runner_that_leaves_the_group_of_its_server_meanwhile_is_not_killed(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A runner is in the group for its first moment. Once it has claimed its worker, that would be lost with it."""
+    code = """
+import os, signal, sys
+print("here", flush=True)
+if os.fork() == 0:
+    signal.alarm(300)         # not left behind if the test fails
+    sys.stdin.read()
+    os.setsid()
+    print("left", flush=True)
+signal.pause()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code], start_new_session=True, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as supervisor:
+        try:
+            (home / "run").mkdir()
+            named = ProcessId.of(supervisor.pid)
+            (home / "run" / "launch.json").write_text(json.dumps({"pid": named.pid, "started": named.started}))
+            assert supervisor.stdin
+            assert supervisor.stdout
+            assert supervisor.stdout.readline() == "here\n"
+            [left] = map(ProcessId.of, eventually(lambda: proc.descendants(supervisor.pid)))
+            find, leave, said = service._members, supervisor.stdin.close, supervisor.stdout.readline
+
+            def members_before_one_leaves(*given: Any) -> list[proc.Stat]:
+                found = find(*given)
+                if left.pid in [one.pid for one in found]:
+                    leave()
+                    assert said() == "left\n"
+                return found
+
+            monkeypatch.setattr(service, "_members", members_before_one_leaves)
+            assert service.kill(home)
+            assert not named.is_alive()
+            assert left.send(signal.SIGKILL)
+        finally:
+            supervisor.kill()
+
+
 def test_a_home_that_cannot_be_written_is_told_in_a_sentence(tmp_path: Path, conf: Path) -> None:
     code = f"""
 import errno, os, pathlib
