@@ -31,7 +31,7 @@ import click
 from fate_flow.core.model.errors import FlowError
 from fate_flow.core.text.os_errors import os_error_text
 from fate_flow.engines.local import proc
-from fate_flow.engines.local.worker import ProcessId, read_json, write_atomically
+from fate_flow.engines.local.worker import NOBODY, ProcessId, read_json, write_atomically
 from fate_flow.server.probes import answers
 
 START_SECONDS = 60.0
@@ -87,20 +87,22 @@ def launch(conf: Path, home: Path, *, command: Sequence[str] = ()) -> Launch:
     try:
         if find(home):
             return Launch(home, lock, None)
-        kill(home, is_named=True)
+        kill(home, of=_supervisors(home))
         begin = _size(console_log(home))
         argv = [*(command or _server_command()), "serve", "-c", str(conf)]
     except BaseException:
         lock.close()
         raise
+    launched: Launch | None = None
     try:
         with _signals_deferred():
-            process = _spawn(argv, home)
-        return Launch(home, lock, process, begin)
+            launched = Launch(home, lock, _spawn(argv, home), begin)
     except BaseException:
-        kill(home)
+        if launched is not None:
+            launched.abandon()
         lock.close()
         raise
+    return launched
 
 
 class Launch:
@@ -112,6 +114,8 @@ class Launch:
         self._home = home
         self._lock = lock
         self._process = process
+        # Our own child, not yet waited for: it exists, if only as a zombie.
+        self._supervisor = ProcessId.of(process.pid) if process else NOBODY
         self._console_begin = console_begin
 
     def __enter__(self) -> Launch:
@@ -134,9 +138,10 @@ class Launch:
             raise
 
     def abandon(self) -> None:
-        """End what was started here."""
+        """End what was started here. It may have failed because another server, which is still starting, has the home:
+        that one is left alone."""
         if self._process:
-            kill(self._home)
+            kill(self._home, of={self._supervisor})
             self._process.wait()
 
     def close(self) -> None:
@@ -190,11 +195,11 @@ def await_end(home: Path, timeout_seconds: float) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def kill(home: Path, *, is_named: bool = False) -> bool:
+def kill(home: Path, *, of: Collection[ProcessId] | None = None) -> bool:
     """Kill every process of the server, even if its supervisor is dead; return False if no process was running.
 
-    `is_named`: kill only a server that the files in `run` name."""
-    members = _members(home) if is_named else _members(home) or _lock_holders(home)
+    `of`: kill only what these supervisors have started."""
+    members = _members(home, (), of) or (_lock_holders(home) if of is None else [])
     if not members:
         return False
     # Remember the groups now: once the supervisor is dead, nothing shows that the rest of its group is the server's.
@@ -206,7 +211,7 @@ def kill(home: Path, *, is_named: bool = False) -> bool:
         for member in members:
             _send(member, signal.SIGKILL)
         time.sleep(POLL_SECONDS)
-        members = _members(home, groups) or ([] if is_named else _lock_holders(home))
+        members = _members(home, groups, of) or (_lock_holders(home) if of is None else [])
     return True
 
 
@@ -215,9 +220,13 @@ def server_processes(home: Path) -> list[ProcessId]:
     return [_identity(one) for one in _members(home)]
 
 
-def _members(home: Path, known_groups: Collection[int] = ()) -> list[proc.Stat]:
-    """Return the running processes of this home's server, oldest first. `known_groups` certainly belong to it."""
-    supervisors = _supervisors(home)
+def _members(
+    home: Path, known_groups: Collection[int] = (), of: Collection[ProcessId] | None = None
+) -> list[proc.Stat]:
+    """Return the running processes of this home's server, oldest first. `known_groups` certainly belong to it.
+
+    `of`: its supervisors, if not those that the files of this home name."""
+    supervisors = _supervisors(home) if of is None else of
     running = {stat.pid: stat for stat in running_processes()} if supervisors else {}
     found: dict[int, proc.Stat] = {}
     for supervisor in supervisors:

@@ -116,6 +116,28 @@ def test_a_start_that_cannot_say_its_number_ends_what_it_started(
     assert [process.wait(timeout=90) for process in spawned] == [-signal.SIGKILL]
 
 
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_start_that_fails_leaves_a_server_alone_that_was_started_otherwise(home: Path, is_named: bool) -> None:
+    """Such as by systemd: while it starts, no file names it, and a second start finds its lock."""
+    (home / "run").mkdir()
+    code = "import sys\nlock = open(sys.argv[1], 'a')\nprint('opened')\nsys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-uc", code, str(home / "run" / "server.lock")], text=True, stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, start_new_session=True,
+    ) as other:  # fmt: skip
+        assert other.stdout
+        assert other.stdout.readline() == "opened\n"
+        named = ProcessId.of(other.pid)
+        failing = ("sh", "-c", "sleep 1; exit 1")
+        with service.launch(Path("conf"), home, command=failing) as launch:
+            if is_named:        # it has just begun to answer
+                document = {"pid": named.pid, "started": named.started, "party_id": "9999", "url": "http://127.0.0.1:9"}
+                (home / "run" / "server.json").write_text(json.dumps(document))
+            with pytest.raises(service.ServiceFailed, match="exit code 1 before it answered"):
+                launch.wait()
+        assert named.is_alive()
+
+
 def test_no_process_outlives_the_supervisor(home: Path, conf: Path) -> None:
     running = start_server(conf, home)
     eventually(lambda: len(service.server_processes(home)) == 5)
@@ -212,7 +234,7 @@ ctypes.CDLL(None).pthread_exit(None)
                 (home / "run" / "launch.json").write_text(json.dumps(document))
             eventually(lambda: (stat := proc.read_stat(process.pid)) and stat.state == "Z")
             assert supervisor.is_alive()
-            assert service.kill(home, is_named=is_named)
+            assert service.kill(home, of={supervisor} if is_named else None)
             assert not supervisor.is_alive()
             with lock.open("a") as again:
                 fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
