@@ -85,6 +85,9 @@ class WorkerWatch:
             self._give_up(unit, worker, task)
         elif step is LaunchStep.AGAIN and (spec := unit.spec(worker.task.job_id)) is not None:
             launch_later(unit, worker, task, spec)      # a launch is idempotent by worker id
+            now = unit.tx.worker(worker.worker_id)
+            if now is not None and now.status is WorkerStatus.EXITED:
+                stop_worker(unit, worker)      # it is refused now, and the first order may only be late
 
     def _give_up(self, unit: UnitOfWork, worker: Worker, task: Task) -> None:
         problem = unit.context.launch_problems.pop(worker.worker_id, "")

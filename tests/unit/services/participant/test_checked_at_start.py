@@ -26,7 +26,7 @@ from fate_flow.jobspec.parameters import Change, changed_conf
 from fate_flow.services.context.documents import parse_document
 from fate_flow.store.values import Document, StoredModel
 from tests.kit.job_documents import job
-from tests.kit.services.hand_server import HandServer
+from tests.kit.services.hand_server import HandServer, worker_of
 from tests.kit.services.hand_use_cases import Harness
 from tests.kit.services.party_commands import command, create, task_command
 from tests.kit.services.two_seats import (
@@ -72,6 +72,7 @@ def test_what_is_revoked_between_order_and_start_is_not_started_again() -> None:
     host.watch()
     assert share(host) == (TaskStatus.FAILED, Reason.NOT_ALLOWED, NOT_GRANTED.format(DATA))
     assert len(host.engine.launched) == 1
+    assert host.engine.stopped == [worker_of(host)], "the first order may only be late"
 
 
 def test_what_another_task_needs_stops_only_that_one() -> None:
