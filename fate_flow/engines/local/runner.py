@@ -60,14 +60,17 @@ _GATHER_POLL_SECONDS = 0.3
 
 
 def run_worker(
-    folder: Path, wakeup_fd: int | None = None, groups: Groups | None = None, prepare: Callable[[], None] | None = None
-) -> None:
+    folder: Path, wakeup_fd: int | None = None, groups: Groups | None = None,
+    prepare: Callable[[], None] | None = None, *, was_in_server: bool = False,
+) -> None:  # fmt: skip
     """Run the worker of a folder until its end is recorded, unless another process has claimed it.
 
     `groups`: where the worker gets a group with limits; None: this server has none. `prepare`: what changes the folder
-    for this machine, once it is claimed."""
+    for this machine, once it is claimed. `was_in_server`: until now this process was in the group of the server."""
     wakeup = _RunnerWakeup(folder.name, wakeup_fd)
     _leave_the_server(wakeup_fd)
+    if was_in_server:
+        _forget_stop_signals()
     began = time.monotonic()         # the folder may hang from here on
     if not claim(folder):
         return
@@ -108,6 +111,13 @@ def _leave_the_server(wakeup_fd: int | None) -> None:
     let_go_of_descriptors(keep=() if wakeup_fd is None else (wakeup_fd,))
     proc.adopt_orphans()
     proc.set_name("fate-runner")
+
+
+def _forget_stop_signals() -> None:
+    """Take the signals that came since the fork: they were for the server's group, as Ctrl-C is, and not for a worker that
+    nobody had claimed."""
+    while signal.sigtimedwait(_STOP_SIGNALS, 0) is not None:
+        pass
 
 
 def _run_to_the_end(

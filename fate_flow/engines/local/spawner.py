@@ -179,7 +179,8 @@ class Spawner:
     def _become_runner(self, folder: Path) -> NoReturn:
         code = 1
         try:
-            run_worker(folder, self._reply.fileno() if self._reply else None, self._groups)
+            reply = self._reply.fileno() if self._reply else None
+            run_worker(folder, reply, self._groups, was_in_server=True)
             code = 0
         except BaseException:  # it must not reach the spawner's frames above
             log.exception("the runner of %s failed", folder)

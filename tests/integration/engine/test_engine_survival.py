@@ -7,6 +7,7 @@ import shlex
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import pytest
@@ -38,6 +39,25 @@ def test_a_new_spawner_serves_what_the_old_one_did_not(site):
     assert site.engine.observe(folder).state == "created"
     site.start_spawner()
     assert site.end_of(folder).exit_code == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_for_the_group_of_the_server_does_not_end_a_worker_that_is_being_forked(site, number):
+    code = '''
+import os, socket, sys
+from fate_flow.engines.local.spawner import Spawner
+leave = os.setsid
+def leave_late():
+    os.kill(os.getpid(), int(sys.argv[1]))      # as Ctrl-C in this moment
+    leave()
+os.setsid = leave_late
+Spawner(*(socket.socket(fileno=int(end)) for end in sys.argv[2:])).serve()
+'''
+    site.spawner.kill()
+    site.spawner.wait()
+    ends = (site.at_spawner.fileno(), site.wakeup_of_runners.fileno())
+    site.spawner = subprocess.Popen([sys.executable, "-c", code, *map(str, (int(number), *ends))], pass_fds=ends)
+    assert site.end_of(site.shell("exit 4")) == Exit(4, None, "exited")
 
 
 def test_orders_beyond_what_the_socket_holds_are_reported_as_not_delivered(site):
