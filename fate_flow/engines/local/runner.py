@@ -114,8 +114,8 @@ def _leave_the_server(wakeup_fd: int | None) -> None:
 
 
 def _forget_stop_signals() -> None:
-    """Take the signals that came since the fork: they were for the server's group, as Ctrl-C is, and not for a worker that
-    nobody had claimed."""
+    """Take the signals that came since the fork: they were for the group of the server, as Ctrl-C is, and not for a
+    worker that nobody had claimed."""
     while signal.sigtimedwait(_STOP_SIGNALS, 0) is not None:
         pass
 
