@@ -30,6 +30,7 @@ from fate_flow.components.tables.table_uri import format_uri, parse_uri
 from fate_flow.engines.local.engine import living_workers
 from fate_flow.engines.local.spawner import SPAWNER
 from fate_flow.engines.local.worker import RUNNER, Started
+from tests.kit.servers.decisions import decided
 from tests.kit.servers.home_files import tracebacks_below
 from tests.kit.servers.mariadb import open_mariadb
 from tests.kit.servers.warm import EXECUTED_SPAWNER, WARM
@@ -208,13 +209,16 @@ class PartyServer:
 
     def flow(self, *arguments: object, code: int = 0, cwd: Path | None = None) -> Printed:
         """`flow` at this server, in a process of its own, as a user has it."""
-        done = WARM.run("flow", "--server", self.url, *map(str, arguments), cwd=cwd or Path.cwd())
+        words = ("--server", self.url, *map(str, arguments))
+        done = decided(
+            lambda: WARM.run("flow", *words, cwd=cwd or Path.cwd()), lambda done: done.out if done.code else ""
+        )
         assert done.code == code, f"exit code {done.code}\n{done.out}\n{done.err}"
         assert "Traceback" not in done.err
         return Printed(done.out, done.err)
 
     def submit(self, document: Mapping[str, Any], **headers: str) -> Answer:
-        return self.post("job/submit", document, headers=headers)
+        return decided(lambda: self.post("job/submit", document, headers=headers), lambda said: str(said["retmsg"]))
 
     def upload(self, name: str, text: str, **conf: object) -> Answer:
         """A CSV from the client's machine becomes table `name` in namespace `it`."""
@@ -318,16 +322,8 @@ class Cluster:
                 party.has_table(name, csv_text(["id", "x"], {"a": [1], "b": [2]}))
 
     def submit(self, document: Mapping[str, Any], *, at: str = GUEST, **headers: str) -> str:
-        """The id of a job that every party has accepted; `at`: its initiator. A server that found no turn to write, or
-        was not called back in time, since the machine stood still for so long, has taken nothing: it is asked again, as
-        its answer says."""
-        answer: Answer = {}
-
-        def is_decided() -> bool:
-            answer.update(self.parties[at].submit(document, **headers))
-            return not any(one in answer["retmsg"] for one in ("the database refused for the moment", "answer in time"))
-
-        eventually(is_decided, lambda: str(answer))
+        """The id of a job that every party has accepted; `at`: its initiator."""
+        answer = self.parties[at].submit(document, **headers)
         assert answer["retcode"] == 0, answer
         return str(answer["jobId"])
 
