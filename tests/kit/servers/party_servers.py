@@ -209,9 +209,9 @@ class PartyServer:
 
     def flow(self, *arguments: object, code: int = 0, cwd: Path | None = None) -> Printed:
         """`flow` at this server, in a process of its own, as a user has it."""
-        words = ("--server", self.url, *map(str, arguments))
+        argv = ("--server", self.url, *map(str, arguments))
         done = decided(
-            lambda: WARM.run("flow", *words, cwd=cwd or Path.cwd()), lambda done: done.out if done.code else ""
+            lambda: WARM.run("flow", *argv, cwd=cwd or Path.cwd()), lambda done: done.out if done.code else ""
         )
         assert done.code == code, f"exit code {done.code}\n{done.out}\n{done.err}"
         assert "Traceback" not in done.err
