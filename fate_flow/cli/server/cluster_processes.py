@@ -108,12 +108,15 @@ def _end_workers(cluster: Cluster, party_id: str) -> None:
     jobs = cluster.home(party_id) / "jobs"
     deadline = time.monotonic() + WORKER_SECONDS
     seen: set[Path] = set()
-    while folders := living_workers(jobs):
+    while True:
+        folders = living_workers(jobs)
+        # A stray may claim a worker and start it before it is killed: so this looks for workers again.
+        strays = [] if folders else [*_strays(cluster, party_id), *_runners_of(seen)]
+        if not folders and not strays:
+            return
         seen.update(folders)
         for folder in folders:
             _end_worker(folder, by_force=time.monotonic() > deadline)
-        time.sleep(service.POLL_SECONDS)
-    while strays := [*_strays(cluster, party_id), *_runners_of(seen)]:
         for stray in strays:
             stray.send(signal.SIGKILL)
         time.sleep(service.POLL_SECONDS)

@@ -24,8 +24,9 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from fate_flow.cli.server import service
-from fate_flow.cli.server.cluster_plan import Ports
+from fate_flow.cli.server import cluster_processes, service
+from fate_flow.cli.server.cluster_plan import Cluster, Options, Ports
+from fate_flow.engines.local.spawner import SPAWNER
 from fate_flow.engines.local.worker import LAUNCH, RUNNER, Started, WorkerSpec
 from fate_flow.server.probes import answers
 from tests.kit.servers.party_servers import PartyServer, toy
@@ -118,7 +119,7 @@ def run_worker(tmp_path: Path) -> Iterator[Callable[[Path], Started]]:
         )
         (folder / LAUNCH).write_text(spec.to_json())
         code = "import sys; from fate_flow.engines.local import runner; runner.run_worker(runner.Path(sys.argv[1]))"
-        runners.append(subprocess.Popen([sys.executable, "-c", code, folder]))
+        runners.append(subprocess.Popen([sys.executable, "-c", code, folder, SPAWNER, home]))
         wait_until(lambda: (folder / RUNNER).exists())
         started = Started.read(folder)
         assert started
@@ -250,6 +251,26 @@ def test_kill_spares_workers_and_down_ends_them(
     cluster.call("down")
     assert not started.worker.is_alive()
     assert not started.runner.is_alive()
+
+
+def test_down_ends_a_worker_whose_runner_claims_it_while_it_looks(
+    tmp_path: Path, run_worker: Callable[[Path], Started], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has forked the runner just before its end. The program of the worker has another command line."""
+    cluster = Cluster(tmp_path, (), Options())
+    home, look, late = cluster.home("9999"), cluster_processes.living_workers, list[Started]()
+
+    def look_before_it_claims(jobs: Path) -> list[Path]:
+        found = look(jobs)
+        if not late:
+            late.append(run_worker(home))
+            wait_until(lambda: SPAWNER not in psutil.Process(late[0].worker.pid).cmdline())
+        return found
+
+    monkeypatch.setattr(cluster_processes, "living_workers", look_before_it_claims)
+    cluster_processes._end_workers(cluster, "9999")
+    assert not late[0].worker.is_alive()
+    assert not late[0].runner.is_alive()
 
 
 def test_a_server_that_cannot_start_is_named_and_takes_the_others_with_it(cluster: ClusterUnderTest) -> None:
