@@ -81,6 +81,7 @@ _RESTART_PAUSES = (0.1, 0.5, 1.0, 2.0, 5.0)
 _CALM_SECONDS = 30.0
 _STOP_SECONDS = 15.0
 _ANSWER_SECONDS = 30.0
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _HTTP_SECONDS = 120.0         # without a sign of life of a process that serves
 
 
@@ -286,8 +287,11 @@ class Supervisor:
             child.is_aborted = False
         sys.stdout.flush()
         sys.stderr.flush()
+        # Else a stop in this moment would come to our handler in the child, and be lost.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
         pid = os.fork()
         if pid:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             return pid
         code = 1
         try:
@@ -299,6 +303,7 @@ class Supervisor:
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             child.run()
             code = 0
         except SystemExit as leave:
