@@ -186,7 +186,7 @@ def test_a_party_that_cannot_reach_who_asks_says_so_and_takes_no_job_of_it(serve
     said = host.from_party(OTHER, f"party/2026112212000000000000001/host/{HOST}/create", body)
     assert (said["retcode"], said["retmsg"]) == (103, f"cannot reach party {OTHER}: connection refused")
     servers.start(OTHER)
-    assert error() is None
+    eventually(lambda: error() is None, "that it is back: it has three seconds to answer")
 
 
 @contextmanager
