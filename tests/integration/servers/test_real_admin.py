@@ -161,7 +161,7 @@ def test_what_is_over_goes_by_itself_and_so_does_what_a_crash_left(on_sqlite: Cl
             eventually(lambda: all(path.exists() for path in confs), "files of the unfinished job are there again")
             assert host.job(job_id)["f_status"] == "running"
             assert (host.home / "logs" / job_id).exists()
+            for piece in (f"job {over}", f"folder of no job {lost.name}"):      # logged after it is gone
+                said = f"tidied up: {piece}"
+                eventually(lambda text=said: text in "\n".join(host.log("fate_flow", "fate_flow_detect.log")), said)
     cluster.wait(job_id)
-    detected = "\n".join(host.log("fate_flow", "fate_flow_detect.log"))
-    assert f"tidied up: job {over}" in detected
-    assert f"tidied up: folder of no job {lost.name}" in detected
