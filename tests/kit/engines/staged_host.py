@@ -248,10 +248,11 @@ class OtherHost:
                 try:
                     environ = Path(f"/proc/{name}/environ").read_bytes()
                     stat = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[0]
-                except OSError:
+                    command = Path(f"/proc/{name}/cmdline").read_bytes()
+                except OSError:                  # it has ended meanwhile
                     continue
                 if f"HOME={self.folder}\0".encode() in environ and stat != "Z":
-                    found.append(f"{name} {Path(f'/proc/{name}/cmdline').read_bytes()!r}")
+                    found.append(f"{name} {command!r}")
         return found
 
 
