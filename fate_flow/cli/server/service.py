@@ -83,24 +83,14 @@ def start(conf: Path, home: Path, *, timeout_seconds: float = START_SECONDS) -> 
 def launch(conf: Path, home: Path, *, command: Sequence[str] = ()) -> Launch:
     """Begin to start the server of this home; first end the processes that a dead server left."""
     (home / "run").mkdir(parents=True, exist_ok=True)
-    lock = lock_file(home / "run" / "start.lock")
+    argv = [*(command or _server_command()), "serve", "-c", str(conf)]
+    launched = Launch(home, lock_file(home / "run" / "start.lock"), argv)
     try:
-        if find(home):
-            return Launch(home, lock, None)
-        kill(home, of=_supervisors(home))
-        begin = _size(console_log(home))
-        argv = [*(command or _server_command()), "serve", "-c", str(conf)]
+        if not find(home):
+            launched.begin()
     except BaseException:
-        lock.close()
-        raise
-    launched: Launch | None = None
-    try:
-        with _signals_deferred():
-            launched = Launch(home, lock, _spawn(argv, home), begin)
-    except BaseException:
-        if launched is not None:
-            launched.abandon()
-        lock.close()
+        launched.abandon()
+        launched.close()
         raise
     return launched
 
@@ -108,15 +98,13 @@ def launch(conf: Path, home: Path, *, command: Sequence[str] = ()) -> Launch:
 class Launch:
     """A server that is starting. Until `close`, no other command can start a server in this home."""
 
-    def __init__(
-        self, home: Path, lock: IO[str], process: subprocess.Popen[bytes] | None, console_begin: int = 0
-    ) -> None:
+    def __init__(self, home: Path, lock: IO[str], argv: Sequence[str]) -> None:
         self._home = home
         self._lock = lock
-        self._process = process
-        # Our own child, not yet waited for: it exists, if only as a zombie.
-        self._supervisor = ProcessId.of(process.pid) if process else NOBODY
-        self._console_begin = console_begin
+        self._argv = argv
+        self._process: subprocess.Popen[bytes] | None = None
+        self._supervisor = NOBODY
+        self._console_begin = 0
 
     def __enter__(self) -> Launch:
         return self
@@ -128,6 +116,15 @@ class Launch:
     def is_new(self) -> bool:
         """False if the server was already running."""
         return self._process is not None
+
+    def begin(self) -> None:
+        """Start the server; first end the processes that a dead one left."""
+        kill(self._home, of=_supervisors(self._home))
+        self._console_begin = _size(console_log(self._home))
+        with _signals_deferred():
+            self._process = _spawn(self._argv, self._home)
+            # Our own child, not yet waited for: it exists, if only as a zombie.
+            self._supervisor = ProcessId.of(self._process.pid)
 
     def wait(self, timeout_seconds: float = START_SECONDS) -> Running:
         """Return the server when it answers; if it does not, end what was started here and raise ServiceFailed."""
@@ -160,6 +157,8 @@ class Launch:
             running = find(self._home)
             if running and answers(running.url):
                 return running
+            if running is None and self._process is None:
+                self.begin()        # the server that was running had been told to stop
             if time.monotonic() > deadline:
                 raise self._failure(f"the server did not answer within {timeout_seconds:g} seconds")
             time.sleep(POLL_SECONDS)

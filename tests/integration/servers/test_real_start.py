@@ -138,6 +138,19 @@ def test_a_start_that_fails_leaves_a_server_alone_that_was_started_otherwise(hom
         assert named.is_alive()
 
 
+def test_a_start_while_the_server_ends_starts_it_again(home: Path) -> None:
+    (home / "run").mkdir()
+    with subprocess.Popen(["sleep", "600"]) as ending:
+        named = ProcessId.of(ending.pid)
+        document = {"pid": named.pid, "started": named.started, "party_id": "9999", "url": "http://127.0.0.1:9"}
+        (home / "run" / "server.json").write_text(json.dumps(document))
+        with service.launch(Path("conf"), home, command=("sh", "-c", "exit 3")) as launch:
+            assert not launch.is_new
+            ending.terminate()
+            with pytest.raises(service.ServiceFailed, match="the server ended with exit code 3 before it answered"):
+                launch.wait()
+
+
 def test_no_process_outlives_the_supervisor(home: Path, conf: Path) -> None:
     running = start_server(conf, home)
     eventually(lambda: len(service.server_processes(home)) == 5)
