@@ -91,13 +91,17 @@ class Warm:
     """A child of a guard, which the warm process of the provider has forked. It has imported everything."""
 
     def __init__(self, connection: socket.socket, folder: Path) -> None:
+        """Raises OSError if there is no guard: a connection may have waited for a warm process that was then killed."""
         self._connection, self._folder = connection, folder
         self._lines = connection.makefile("rb")
+        self._guard = self._lines.readline().split()
+        if not self._guard:
+            raise ConnectionError("the warm process has ended")
 
     def begin(self) -> None:
         order = {"folder": str(self._folder), "cwd": os.getcwd(), "env": dict(os.environ)}
         socket.send_fds(self._connection, [json.dumps(order).encode()], [1, 2])
-        self._note("guard", self._lines.readline().split())
+        self._note("guard", self._guard)
 
     def exit_code(self) -> int:
         code, *used = self._lines.readline().split() or [b""]
@@ -120,8 +124,9 @@ def _warm(path: str, folder: Path) -> Warm | None:
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             connection.settimeout(_CONNECT_SECONDS)
             connection.connect(f"/proc/self/fd/{at}/{os.path.basename(path)}")
+            found = Warm(connection, folder)
             connection.settimeout(None)
-            return Warm(connection, folder)
+            return found
         finally:
             os.close(at)
     return None

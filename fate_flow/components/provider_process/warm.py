@@ -92,6 +92,8 @@ def _guard(module: str, connection: socket.socket) -> NoReturn:
     os.setsid()
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        with suppress(BrokenPipeError):
+            connection.sendall(f"{os.getpid()}\n".encode())
         text, outputs, _, _ = socket.recv_fds(connection, _MOST_BYTES, 2)
         if text:                         # otherwise the worker has ended before it began
             _run(module, json.loads(text), outputs, connection)
@@ -103,7 +105,6 @@ def _guard(module: str, connection: socket.socket) -> NoReturn:
 
 
 def _run(module: str, order: dict[str, Any], outputs: list[int], connection: socket.socket) -> None:
-    connection.sendall(f"{os.getpid()}\n".encode())
     component = os.fork()
     if component == 0:
         _become_component(module, order, outputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from fate_flow.core.model.modules import ProviderPlace
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import WorkerStatus
 from fate_flow.server.engines.local_workers import LocalWorkers
+from fate_flow.server.listeners.listening import listen_at
 from fate_flow.server.periodic.describer import Describer
 from fate_flow.server.periodic.warm_providers import WarmProviders
 from fate_flow.services.context.ports import LaunchOrder
@@ -23,7 +25,7 @@ from fate_flow.settings.settings import Settings
 from tests.kit.components.foreign_provider import make_environment, place_of
 from tests.kit.components.tiny_provider import THREE
 from tests.kit.servers.engine_site import Site
-from tests.kit.waiting import eventually
+from tests.kit.waiting import SECONDS, eventually
 
 KEY = TaskKey("2026010112000000000001234", "a", 0, Party("guest", "9999"))
 
@@ -105,6 +107,18 @@ def test_a_worker_of_an_external_provider_runs_with_its_own_python(workers: Loca
     assert failed.message == "ValueError; that party's log has the traceback"
     dead = workers.observe(killed)
     assert (dead.succeeded, dead.signal, dead.message) == (False, 9, "")
+
+
+def test_a_worker_begins_although_the_warm_process_ends_before_it_has_forked(
+    workers: LocalWorkers, place: ProviderPlace, tmp_path: Path
+) -> None:
+    """As at a restart of the server: the connection waits to be accepted, and breaks."""
+    with listen_at(warm_socket(tmp_path / "providers", place)) as listener:
+        worker = launched(workers, "w", "well")
+        assert select.select([listener], [], [], SECONDS)[0]
+    eventually(lambda: workers.observe(worker).state == "exited")
+    assert workers.observe(worker).succeeded, printed_by(workers, worker)
+    assert "imported by itself\n" in printed_by(workers, worker)
 
 
 def test_a_component_ends_with_its_worker(workers: LocalWorkers, imported_by: str) -> None:
