@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -49,13 +50,7 @@ class Pages:
         self._party_id, self._server = party_id, server
         self.note_cookie = f"{session_cookie(party_id)}_note"
         self._files = static_files()
-        self._templates = Environment(
-            loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined,
-            trim_blocks=True, lstrip_blocks=True, auto_reload=False,
-        )  # fmt: skip
-        self._templates.filters.update(moment=moment, counted=counted, quoted=quote, utc=written_utc)
-        icon = f"data:image/svg+xml,{percent_encoded(self._files['icon.svg'].content)}"
-        self._templates.globals.update(asset=self._asset, icon=icon)
+        self._templates = _templates()
 
     def show(
         self, template: str, session: Session | None, *, status: int = 200, poll: int = 0, reviews: int | None = 0,
@@ -76,9 +71,23 @@ class Pages:
     def file(self, name: str) -> StaticFile | None:
         return self._files.get(name)
 
-    def _asset(self, name: str) -> str:
-        """Return the address of a file; it changes with its content, so a browser may keep it for ever."""
-        return f"/board/static/{name}?v={self._files[name].version}"
+
+@cache
+def _templates() -> Environment:
+    """Return the templates, each of which is compiled once in a process."""
+    templates = Environment(
+        loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, auto_reload=False,
+    )  # fmt: skip
+    templates.filters.update(moment=moment, counted=counted, quoted=quote, utc=written_utc)
+    icon = f"data:image/svg+xml,{percent_encoded(static_files()['icon.svg'].content)}"
+    templates.globals.update(asset=_asset, icon=icon)
+    return templates
+
+
+def _asset(name: str) -> str:
+    """Return the address of a file; it changes with its content, so a browser may keep it for ever."""
+    return f"/board/static/{name}?v={static_files()[name].version}"
 
 
 def moment(milliseconds: int | None) -> Mapping[str, str]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 STATIC = Path(__file__).parent / "static"
 
@@ -36,13 +38,15 @@ class StaticFile:
         return self.digest[:16]
 
 
-def static_files() -> dict[str, StaticFile]:
+@cache
+def static_files() -> Mapping[str, StaticFile]:
     """Return the files by name: by path below `static/`, and the joined ones."""
     found = {
         path.relative_to(STATIC).as_posix(): _file(path.read_bytes(), path.suffix)
         for path in sorted(STATIC.rglob("*")) if path.suffix in _TYPES
     }  # fmt: skip
-    return found | {name: _file(_joined(found, names), ".js") for name, names in JOINED.items()}
+    joined = {name: _file(_joined(found, names), ".js") for name, names in JOINED.items()}
+    return MappingProxyType(found | joined)
 
 
 def _joined(files: Mapping[str, StaticFile], names: tuple[str, ...]) -> bytes:
