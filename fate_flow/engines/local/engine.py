@@ -32,9 +32,9 @@ from fate_flow.engines.local.worker import (
     Started,
     Stop,
     WorkerSpec,
-    claim,
     claimer,
     is_claimed_elsewhere,
+    never_start,
     read_json,
     write_atomically,
 )
@@ -104,8 +104,7 @@ class LocalEngine:
             return False
         folder.mkdir(parents=True, exist_ok=True)
         pending = _stop_request(folder, grace_seconds)
-        if claim(folder):
-            write_atomically(folder / EXIT, Exit(None, None, "stopped").to_json())
+        if never_start(folder, Exit(None, None, "stopped")):
             return True
         # Without runner.json there is no process to signal: the runner writes it first, and then reads stop.json.
         started = Started.read(folder)

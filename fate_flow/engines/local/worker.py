@@ -272,6 +272,19 @@ def claim(folder: Path) -> bool:
     return True
 
 
+def never_start(folder: Path, end: Exit) -> bool:
+    """Claim the worker of this folder and write its end; False if another process has claimed it."""
+    if not claim(folder):
+        return False
+    try:
+        write_atomically(folder / EXIT, end.to_json())
+    except OSError:
+        # No runner has this claim: while this process lives, nobody could start the worker or end it.
+        (folder / CLAIMED).unlink(missing_ok=True)
+        raise
+    return True
+
+
 def release(folder: Path) -> None:
     """Let a worker begin that waits for the others of its gang."""
     with suppress(FileNotFoundError):        # the folder was removed

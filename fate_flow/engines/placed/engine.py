@@ -32,7 +32,7 @@ from fate_flow.engines.local.worker import (
     Observation,
     Started,
     WorkerSpec,
-    claim,
+    never_start,
     read_json,
     write_atomically,
 )
@@ -168,8 +168,7 @@ class PlacedEngine:
             return False
         folder.mkdir(parents=True, exist_ok=True)
         request_stop(folder, grace_seconds)
-        if claim(folder):
-            write_atomically(folder / EXIT, Exit(None, None, "stopped").to_json())
+        if never_start(folder, Exit(None, None, "stopped")):
             self._wake.set()
             return True
         placed = Placed.read(folder)
@@ -433,9 +432,9 @@ class PlacedEngine:
     def _never_start(self, folder: Path, cause: str, message: str) -> bool:
         """End a worker that has not begun; False if its runner was faster. Its job, if it comes, finds the claim."""
         with suppress(FileNotFoundError):         # the folder was removed
-            if not claim(folder):
+            if not never_start(folder, Exit(None, None, _cause(cause), message)):
                 return False
-            self._end(folder, cause, message)
+            self._ended(folder)
         return True
 
     def _end(self, folder: Path, cause: str, message: str) -> None:

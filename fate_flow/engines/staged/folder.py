@@ -29,6 +29,7 @@ from fate_flow.engines.local.worker import (
     Started,
     Stop,
     claim,
+    never_start,
     read_json,
     write_atomically,
 )
@@ -80,8 +81,8 @@ class StagedFolder:
 
     def claim(self, runner: str) -> None:
         """Claim the worker for this agent; again for the same one. Raises Refusal if somebody else has claimed it."""
-        if Stop.read(self.folder) is not None and claim(self.folder):
-            write_atomically(self.folder / EXIT, Exit(None, None, "stopped").to_json())
+        if Stop.read(self.folder) is not None:
+            never_start(self.folder, Exit(None, None, "stopped"))
         if not self._is_first(CLAIMED, runner):
             self._note_second(runner)
             self.check(runner)
@@ -131,8 +132,7 @@ class StagedFolder:
 
     def refuse(self, why: str) -> None:
         """Note that the worker never starts, unless somebody has claimed it."""
-        if claim(self.folder):
-            write_atomically(self.folder / EXIT, Exit(None, None, "not_started", why).to_json())
+        never_start(self.folder, Exit(None, None, "not_started", why))
 
     # ------------------------------------------------------------------ while it runs
 

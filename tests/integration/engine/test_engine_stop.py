@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 
 import psutil
 import pytest
 
-from fate_flow.engines.local.worker import RUNNER, STOP, Exit
+from fate_flow.engines.local import worker
+from fate_flow.engines.local.worker import EXIT, RUNNER, STOP, Exit, write_atomically
 from tests.kit.servers.engine_site import POLITE, is_running, line_in, started
 from tests.kit.waiting import eventually
 
@@ -127,6 +130,22 @@ def test_a_worker_that_never_began_is_stopped_at_once_and_never_begins(site):
     site.spawner.send_signal(signal.SIGCONT)
     site.end_of(site.shell("true", name="after"))
     assert not (site.home / "logs" / "w").exists()
+
+
+def test_a_stop_whose_end_finds_no_space_is_repeated_with_success(site, monkeypatch):
+    folder = site.home / "jobs" / "w"
+
+    def full(path, text, **how):
+        if path.name == EXIT:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        write_atomically(path, text, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(worker, "write_atomically", full)
+        with pytest.raises(OSError, match="No space"):
+            site.engine.stop(folder, 20)
+    assert site.engine.stop(folder, 20)
+    assert site.engine.observe(folder).exit == Exit(None, None, "stopped")
 
 
 def test_a_stop_that_overtakes_the_launch_wins(site):
