@@ -106,6 +106,8 @@ class Describer(PeriodicWork):
             argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         ) as process:
             self._process = process
+            if self._is_over.is_set():       # `end` may have come before it could see the process
+                process.kill()
             try:
                 return process.communicate(timeout=_LONGEST_SECONDS)[0]
             finally:

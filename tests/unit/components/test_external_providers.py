@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +57,26 @@ def conf(**parameters: Any) -> dict[str, Any]:
 
 def dsl(module: str, **more: str) -> dict[str, Any]:
     return {"components": {"a": {"module": module, **more}}}
+
+
+def test_a_describer_that_ends_while_its_process_starts_ends_that_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the thread waits for it, and the process outlives the scheduler in the group of the server."""
+    slow = tmp_path / "python"
+    slow.write_text("#!/bin/sh\nexec sleep 20\n")
+    slow.chmod(0o700)
+    one, started = describer(tmp_path / "providers", place_of(slow)), list[subprocess.Popen[bytes]]()
+
+    class EndedMeanwhile(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            started.append(self)
+            one.end()
+
+    monkeypatch.setattr(subprocess, "Popen", EndedMeanwhile)
+    one.step()
+    assert [process.returncode for process in started] == [-signal.SIGKILL]
 
 
 # ---------------------------------------------------------------------- described
