@@ -122,8 +122,9 @@ def _attack(outcome: Outcome, site: Site, tell: Callable[[str], None]) -> None:
         outcome.settled_seconds = time.monotonic() - settling
     else:
         outcome.violations += site.leftovers()
-    if more := sorted(site.run_folder() - RUN_FILES):
-        outcome.violations.append(f"left in the folder of run files: {more}")
+    # A file that the server writes anew stands there as a draft for a moment.
+    if not wait_until(lambda: not site.run_folder() - RUN_FILES, SETTLE_SECONDS):
+        outcome.violations.append(f"left in the folder of run files: {sorted(site.run_folder() - RUN_FILES)}")
     outcome.violations += [f"{count} times in the server's logs: {line}" for line, count in site.tracebacks().items()]
 
 
