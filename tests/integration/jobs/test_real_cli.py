@@ -198,7 +198,8 @@ def test_a_table_comes_in_is_looked_at_and_goes(on_sqlite: Cluster, tmp_path: Pa
     assert (uploaded["upload_info"]["table_name"], uploaded["upload_info"]["upload_count"]) == ("cli_in", 20)
     assert guest.flow("table", "delete", "-n", "it", "-t", "cli_in").document["data"]["table_name"] == "cli_in"
     assert info(guest, "cli_in") == {"namespace": "it", "table_name": "cli_in", "exist": 0, "count": 0}
-    assert not [path for path in guest.files() if "cli_in" in path]
+    # The answer follows the commit, and so does the removal of the file, in a thread of its own.
+    eventually(lambda: not [path for path in guest.files() if "cli_in" in path], "the file of the table to go")
 
 
 def test_a_download_gives_the_rows_back(on_sqlite: Cluster, tmp_path: Path) -> None:
