@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from fate_flow.cli.server import service
+from fate_flow.cli.server.cluster_plan import Ports
 from tests.kit.servers.party_servers import GUEST, HOST, Cluster, PartyServer, running_cluster
 from tests.kit.servers.warm import EXECUTED_SPAWNER, WARM
 from tests.kit.waiting import eventually
@@ -133,10 +134,12 @@ def two_servers(
 ) -> Iterator[TwoServers]:
     """The servers; the guest's files are those of its shared home. `more`: what both of its servers are configured
     with, and that of the host is not. Their listeners for workers on other hosts have one address, too."""
-    shared, second = root / "shared", root / "second"
-    ports = {FIRST: base_port + 60, SECOND: base_port + 61}
-    listeners = {port: port + 2 for port in ports.values()}
+    shared, second, claimed = root / "shared", root / "second", Ports()
+    free = filter(claimed.is_free, range(base_port + 60, 65536))
+    ports = {FIRST: next(free), SECOND: next(free)}
+    listeners = {port: next(free) for port in ports.values()}
     with (
+        closing(claimed),
         closing(OneAddress(tuple(ports.values()))) as address,
         closing(OneAddress(tuple(ports.values()), leads_to=listeners)) as of_workers,
     ):
