@@ -11,6 +11,7 @@ import pytest
 
 from tests.kit.components.foreign_provider import VERSION, make_environment
 from tests.kit.fate_2.answers import about, differences, recorded, shape_of
+from tests.kit.servers.decisions import decided
 from tests.kit.servers.party_servers import BASE_PORT, GUEST, HOST, Cluster, PartyServer, running_cluster
 from tests.kit.waiting import eventually
 
@@ -60,7 +61,7 @@ def get(server: PartyServer, path: str, **query: Any) -> dict[str, Any]:
 
 
 def submit(server: PartyServer, dag: dict[str, Any]) -> str:
-    found = post(server, "submit", dag_schema=dag)
+    found = decided(lambda: post(server, "submit", dag_schema=dag), lambda said: str(said["message"]))
     assert found["code"] == 0, found
     job_id: str = found["job_id"]
     return job_id
