@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
+from tests.kit.servers.decisions import decided
+
 SECONDS = 240.0
 _PACKAGES = ("flow_client", "flow_sdk", "pipeline")
 OF_FATE_2 = ("fate_client",)
@@ -70,7 +72,7 @@ class GenuineClient:
         return self.flow(*text)
 
     def flow(self, *text: str) -> Printed:
-        return self._call([self._script("flow"), *text])
+        return decided(lambda: self._call([self._script("flow"), *text]), lambda printed: printed.out)
 
     @contextmanager
     def sdk(self, url: str, *keys: str) -> Iterator[Sdk]:
@@ -91,7 +93,7 @@ class GenuineClient:
     @contextmanager
     def _forked(self, script: str) -> Iterator[Flow]:
         with self._served_by(script) as ask:
-            yield lambda *text: Printed(*ask(list(text)))
+            yield lambda *text: decided(lambda: Printed(*ask(list(text))), lambda printed: printed.out)
 
     @contextmanager
     def _served_by(self, script: str, *text: str) -> Iterator[Callable[[object], list[Any]]]:
