@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -170,9 +171,15 @@ class World:
     services: Services
     store: SqlStore
     record: FakeRecord
-    app: Flask
     rung: list[Sequence[str]]
     peers: FakePeers
+
+    @cached_property
+    def app(self) -> Flask:
+        """Made when it is asked for the first time: tests of pages have one of their own."""
+        app = with_routes_compiled_once(lambda: create_public_app(self.services, message_key=lambda: OWN_KEY))
+        app.test_client_class = DocumentedClient
+        return app
 
     @property
     def home(self) -> Path:
@@ -335,7 +342,5 @@ def make_world(
         settings, context, use_cases, Views(database, segment_files=store.segment_files),
         lambda: f"2026010112000000000{next(ids):02d}", peers.ask,
     )  # fmt: skip
-    app = with_routes_compiled_once(lambda: create_public_app(services, message_key=lambda: OWN_KEY))
-    app.test_client_class = DocumentedClient
-    return World(services, store, record, app, rung, peers)
+    return World(services, store, record, rung, peers)
 

@@ -20,6 +20,7 @@ from fate_flow.settings.people import Client
 from fate_flow.web.routes import web_api
 from fate_flow.web.sessions import proof_of
 from tests.kit.api.client_world import OWN_KEY, World
+from tests.kit.api.routes_compiled_once import with_routes_compiled_once
 
 SECRET = b"the secret of a home, 32 bytes.."
 
@@ -67,7 +68,8 @@ class Browser:
     def __init__(self, world: World, clock: Callable[[], int] = now_on_the_wall) -> None:
         self.world = world
         services = world.services
-        app = create_public_app(services, message_key=lambda: OWN_KEY, pages=(web_api(services, SECRET, clock),))
+        pages = (web_api(services, SECRET, clock),)
+        app = with_routes_compiled_once(lambda: create_public_app(services, message_key=lambda: OWN_KEY, pages=pages))
         self.client: FlaskClient = app.test_client()
 
     def get(self, path: str, **headers: str) -> TestResponse:

@@ -257,7 +257,7 @@ def test_what_a_killed_server_left_half_received_goes(tmp_path: Path) -> None:
         path.touch()
     os.utime(stale, (1, 1))
     os.utime(whole, (1, 1))
-    make_world(tmp_path / "home")
+    assert make_world(tmp_path / "home").app
     assert sorted(folder.iterdir()) == [fresh, whole]
 
 
