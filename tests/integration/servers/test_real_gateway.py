@@ -43,7 +43,7 @@ from tests.kit.waiting import eventually
 pytestmark = pytest.mark.timeout(900)
 
 HEARTBEAT = "/v1/party/heartbeat"
-DELETED, REVOKED = ("10003", "10009"), ("10006", "10007", "10008")
+DELETED, REVOKED = ("10003", "10005", "10009"), ("10006", "10007", "10008")
 """Parties whose keys stop counting; one more each time this machine was too busy for a process to look in time."""
 
 
