@@ -287,11 +287,13 @@ class Supervisor:
             child.is_aborted = False
         sys.stdout.flush()
         sys.stderr.flush()
-        # Else a stop in this moment would come to our handler in the child, and be lost.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
-        pid = os.fork()
+        with proc.blocked(_STOP_SIGNALS):        # else a stop could come to our handlers in the child, and be lost
+            pid = os.fork()
+            if not pid:
+                signal.set_wakeup_fd(-1)
+                for number in (*_STOP_SIGNALS, signal.SIGCHLD):
+                    signal.signal(number, signal.SIG_DFL)
         if pid:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             return pid
         code = 1
         try:
@@ -300,10 +302,6 @@ class Supervisor:
                 if one.http is not None and one is not child:
                     one.http.close()
             gc.set_threshold(*_GC_THRESHOLD)
-            signal.set_wakeup_fd(-1)
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
-                signal.signal(number, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             child.run()
             code = 0
         except SystemExit as leave:

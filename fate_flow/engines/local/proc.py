@@ -6,7 +6,8 @@ import ctypes
 import gc
 import os
 import signal
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,6 +122,16 @@ def die_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> Non
     _LIBC.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
     if os.getppid() != parent:
         os.kill(os.getpid(), number)
+
+
+@contextmanager
+def blocked(signals: Collection[signal.Signals]) -> Iterator[None]:
+    """Let these signals wait until the end of the block. A process that is forked in it has them blocked, too."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def yield_to_other_sessions(niceness: int) -> None:

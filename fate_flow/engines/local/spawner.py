@@ -169,7 +169,7 @@ class Spawner:
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError, AttributeError):
                 stream.flush()    # otherwise the copy would print it again
-        with _blocked(WAITED_SIGNALS):
+        with proc.blocked(WAITED_SIGNALS):
             runner = os.fork()
             if runner == 0:
                 self._become_runner(folder)
@@ -235,15 +235,6 @@ def main(argv: Sequence[str]) -> None:
         socket.socket(fileno=wakeup), socket.socket(fileno=reply), parent=parent, jobs_dir=jobs_dir,
         groups=Groups.read(home / RUN),
     ).serve()
-
-
-@contextmanager
-def _blocked(signals: frozenset[signal.Signals]) -> Iterator[None]:
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 if __name__ == "__main__":

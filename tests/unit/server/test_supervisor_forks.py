@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fate_flow.engines.local import proc
 from fate_flow.server import supervisor
 from tests.kit.waiting import eventually
 
@@ -22,13 +20,13 @@ def test_a_signal_right_after_the_fork_is_not_lost(tmp_path: Path, monkeypatch: 
         (tmp_path / "forked").touch()
         eventually((tmp_path / "signalled").exists)
 
-    monkeypatch.setattr(proc, "die_with_parent", pause_until_signalled)
+    monkeypatch.setattr(signal, "set_wakeup_fd", pause_until_signalled)      # the first step of the child
     parent = object.__new__(supervisor.Supervisor)
     parent._pid, parent._children = os.getpid(), []
     before = signal.signal(signal.SIGTERM, lambda *_: None)      # as the supervisor, which notes it and goes on
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
-        pid = parent._fork(supervisor._Child("http", lambda: time.sleep(1)))
+        pid = parent._fork(supervisor._Child("http", lambda: None))
         eventually((tmp_path / "forked").exists)
         os.kill(pid, signal.SIGTERM)
         (tmp_path / "signalled").touch()
