@@ -132,7 +132,7 @@ def _end_worker(folder: Path, *, by_force: bool) -> None:
     if by_force:
         started.runner.send(signal.SIGKILL)
         for stat in started.survivors():
-            ProcessId(stat.pid, stat.started).send(signal.SIGKILL)
+            ProcessId.seen(stat).send(signal.SIGKILL)
 
 
 def _runners_of(folders: Collection[Path]) -> list[ProcessId]:
@@ -153,7 +153,7 @@ def _strays(cluster: Cluster, party_id: str) -> list[ProcessId]:
     for stat in service.running_processes():
         with suppress(OSError):
             if _command_line(stat.pid).endswith(spawner) or _writes_worker_log(stat.pid, logs):
-                found.append(ProcessId(stat.pid, stat.started))
+                found.append(ProcessId.seen(stat))
     return found
 
 

@@ -170,9 +170,9 @@ class Launch:
 
 def ask_to_stop(home: Path) -> bool:
     """Send SIGTERM to the supervisor, or to the rest of its group; return False if no process was running."""
-    members = _members(home) or _lock_holders(home)
+    members = _all_of(home)
     supervisors = _supervisors(home)
-    for member in [one for one in members if _identity(one) in supervisors] or members:
+    for member in [one for one in members if ProcessId.seen(one) in supervisors] or members:
         _send(member, signal.SIGTERM)
     return bool(members)
 
@@ -188,7 +188,7 @@ def stop(home: Path, *, timeout_seconds: float = STOP_SECONDS) -> bool:
 def await_end(home: Path, timeout_seconds: float) -> None:
     """Return when no process of the server is left; kill them after the timeout."""
     deadline = time.monotonic() + timeout_seconds
-    while _members(home) or _lock_holders(home):
+    while _all_of(home):
         if time.monotonic() > deadline:
             kill(home)
         time.sleep(POLL_SECONDS)
@@ -198,7 +198,7 @@ def kill(home: Path, *, of: Collection[ProcessId] | None = None) -> bool:
     """Kill every process of the server, even if its supervisor is dead; return False if no process was running.
 
     `of`: kill only what these supervisors have started."""
-    members = _members(home, (), of) or (_lock_holders(home) if of is None else [])
+    members = _all_of(home, (), of)
     if not members:
         return False
     # Remember the groups now: once the supervisor is dead, nothing shows that the rest of its group is the server's.
@@ -210,13 +210,20 @@ def kill(home: Path, *, of: Collection[ProcessId] | None = None) -> bool:
         for member in members:
             _send(member, signal.SIGKILL)
         time.sleep(POLL_SECONDS)
-        members = _members(home, groups, of) or (_lock_holders(home) if of is None else [])
+        members = _all_of(home, groups, of)
     return True
 
 
 def server_processes(home: Path) -> list[ProcessId]:
     """Return the running processes of this home's server, oldest first."""
-    return [_identity(one) for one in _members(home)]
+    return [ProcessId.seen(one) for one in _members(home)]
+
+
+def _all_of(
+    home: Path, known_groups: Collection[int] = (), of: Collection[ProcessId] | None = None
+) -> list[proc.Stat]:
+    """Return as `_members` does; if there is none, and `of` is not given, those who hold the lock of this home."""
+    return _members(home, known_groups, of) or (_lock_holders(home) if of is None else [])
 
 
 def _members(
@@ -242,14 +249,10 @@ def _members(
     return sorted(found.values(), key=lambda stat: (stat.started, stat.pid))
 
 
-def _identity(member: proc.Stat) -> ProcessId:
-    return ProcessId(member.pid, member.started)
-
-
 def _send(member: proc.Stat, signal_number: int) -> None:
     """Send a signal to a process of the server, unless it has left the server's group: then it is the runner of a
     worker, which was forked a moment ago, and the worker lives on."""
-    _identity(member).send(signal_number, group=member.group)
+    ProcessId.seen(member).send(signal_number, group=member.group)
 
 
 def running_processes() -> list[proc.Stat]:

@@ -118,7 +118,7 @@ class LocalEngine:
         """Send SIGTERM, and SIGKILL once the grace is over, as the runner would have done."""
         is_over = time.monotonic() >= pending.asked_at + pending.grace_seconds
         for member in started.survivors():
-            ProcessId(member.pid, member.started).send(signal.SIGKILL if is_over else signal.SIGTERM)
+            ProcessId.seen(member).send(signal.SIGKILL if is_over else signal.SIGTERM)
         if is_over and self._groups:
             self._groups.find(folder.name).end(_PATIENCE_FOR_GROUPS)
 

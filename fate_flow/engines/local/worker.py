@@ -124,7 +124,12 @@ class ProcessId:
         stat = proc.read_stat(pid)
         if stat is None:
             raise ProcessLookupError(f"no process {pid}")
-        return cls(pid, stat.started)
+        return cls.seen(stat)
+
+    @classmethod
+    def seen(cls, stat: proc.Stat) -> Self:
+        """Return the identity of a process that was seen so."""
+        return cls(stat.pid, stat.started)
 
     def is_alive(self) -> bool:
         return self._running() is not None

@@ -202,7 +202,7 @@ class Agent:
     def _end_survivors(self, folder: Path) -> None:
         started = Started.read(folder)
         for member in started.survivors() if started is not None else ():
-            ProcessId(member.pid, member.started).send(signal.SIGKILL)
+            ProcessId.seen(member).send(signal.SIGKILL)
 
 
 def main(argv: Sequence[str], made: Callable[[Server], Agent] = Agent) -> int:
